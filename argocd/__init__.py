@@ -1,0 +1,1 @@
+"""What Argo CD and argocd-agent mean, as pure functions over plain dicts."""

@@ -1,0 +1,113 @@
+"""The rule model: what a rule is, what it may look at, and what it answers.
+
+A rule is written once and asked by the webhook, the pipeline check, the scan and the explain commands.
+It never raises, whatever the object looks like: objects come from users, and a CRD's schema guarantees
+less than one hopes.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from argocd.neighbours import Neighbours
+    from argocd.policy import Configuration
+    from argocd.settings import Settings
+
+Object = Mapping[str, Any]
+
+
+class Operation(StrEnum):
+    CREATE = "CREATE"
+    UPDATE = "UPDATE"
+    DELETE = "DELETE"
+
+
+class Action(StrEnum):
+    DENY = "deny"
+    WARN = "warn"
+    AUDIT = "audit"
+    OFF = "off"
+
+
+class Profile(StrEnum):
+    PARITY = "parity"
+    RECOMMENDED = "recommended"
+
+
+class Kind(StrEnum):
+    """What a rule judges; secrets are told apart by their label, `ANY` is every object there is."""
+
+    PROJECT = "AppProject"
+    APPLICATION = "Application"
+    APPLICATION_SET = "ApplicationSet"
+    REPOSITORY = "repository secret"
+    CLUSTER = "cluster secret"
+    ARGOCD_CM = "argocd-cm"
+    ANY = "any object"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong: `path` is the field in kubectl's notation, `hint` says what to do."""
+
+    rule: str
+    path: str
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Who asks; empty in a pipeline, where nobody has asked yet."""
+
+    user: str = ""
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What is known besides the object: Argo CD's settings, Tiphys's configuration, other objects."""
+
+    settings: "Settings"
+    configuration: "Configuration"
+    neighbours: "Neighbours"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One object to judge. On a deletion `object` is the one that goes and `old` is None."""
+
+    kind: Kind
+    object: Object
+    surroundings: Surroundings
+    old: Object | None = None
+    operation: Operation = Operation.CREATE
+    writer: Writer = field(default_factory=Writer)
+
+
+Check = Callable[[Case], Iterable[Finding]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A stable id and what the docs, the denial, the metric and the SARIF file say about it.
+
+    `reads` names the fields that decide (dotted, `metadata.labels` style): an update that leaves all of
+    them as they were is not judged. `neighbours` marks a rule that looks at other objects, which warns in
+    both profiles and is silent where they are unknown.
+    """
+
+    id: str
+    kinds: frozenset[Kind]
+    profile: Profile
+    action: Action
+    reads: tuple[str, ...]
+    title: str
+    explanation: str
+    bad: str
+    good: str
+    check: Check
+    neighbours: bool = False
+    operations: frozenset[Operation] = frozenset({Operation.CREATE, Operation.UPDATE})

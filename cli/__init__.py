@@ -1,0 +1,1 @@
+"""`tiphys …`: turns arguments into calls and prints results, nothing else."""

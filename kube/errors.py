@@ -1,0 +1,64 @@
+"""What an API server can answer instead of an object, as our own exceptions.
+
+The client library's exceptions differ between its sync, asyncio and watch sides; these do not, and the
+embedded store raises the same ones.
+"""
+
+from typing import Any, ClassVar
+
+from tiphys.errors import SurroundingsError
+
+
+class ApiError(SurroundingsError):
+    """An API server refused or failed; `status` is its Status object where it sent one."""
+
+    code: ClassVar[int] = 500
+    reason: ClassVar[str] = "InternalError"
+
+    def __init__(self, message: str, *, status: dict[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.status = status or {}
+
+
+class BadRequestError(ApiError):
+    code, reason = 400, "BadRequest"
+
+
+class UnauthorizedError(ApiError):
+    code, reason = 401, "Unauthorized"
+
+
+class ForbiddenError(ApiError):
+    code, reason = 403, "Forbidden"
+
+
+class NotFoundError(ApiError):
+    code, reason = 404, "NotFound"
+
+
+class AlreadyExistsError(ApiError):
+    code, reason = 409, "AlreadyExists"
+
+
+class ConflictError(ApiError):
+    code, reason = 409, "Conflict"
+
+
+class GoneError(ApiError):
+    """The resource version or continue token has been compacted away: list afresh."""
+
+    code, reason = 410, "Expired"
+
+
+class InvalidError(ApiError):
+    code, reason = 422, "Invalid"
+
+
+class TooManyRequestsError(ApiError):
+    code, reason = 429, "TooManyRequests"
+
+
+class UnavailableError(ApiError):
+    """No answer, or one that says to come back: network errors, timeouts and 5xx."""
+
+    code, reason = 503, "ServiceUnavailable"
