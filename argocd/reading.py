@@ -1,0 +1,38 @@
+"""Reading objects that may look like anything: each function answers with an empty value of its type.
+
+A CRD's schema keeps most wrong types out of a cluster, but not out of a file, a Secret or a ConfigMap.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_NO_MAPPING: Mapping[str, Any] = {}
+
+
+def value(source: Any, *path: str) -> Any:
+    """What stands at the path, or None."""
+    for key in path:
+        if not isinstance(source, Mapping):
+            return None
+        source = source.get(key)
+    return source
+
+
+def mapping(source: Any, *path: str) -> Mapping[str, Any]:
+    found = value(source, *path)
+    return found if isinstance(found, Mapping) else _NO_MAPPING
+
+
+def sequence(source: Any, *path: str) -> Sequence[Any]:
+    found = value(source, *path)
+    return found if isinstance(found, list | tuple) else ()
+
+
+def text(source: Any, *path: str) -> str:
+    found = value(source, *path)
+    return found if isinstance(found, str) else ""
+
+
+def texts(source: Any, *path: str) -> list[str]:
+    """The strings of a list; anything else in it is left out, so indexes are not the list's."""
+    return [item for item in sequence(source, *path) if isinstance(item, str)]
