@@ -1,0 +1,1 @@
+"""Authorities, leaves, renewal and live reload, for whoever serves or dials TLS in this house."""
