@@ -1,0 +1,1 @@
+"""What carries state between clusters: the wire, delivery, principal, agent, replication."""

@@ -1,0 +1,1 @@
+"""argocd-agent's protocol as bytes and connections: messages, events, identity, tokens, streams."""

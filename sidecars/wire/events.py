@@ -1,0 +1,202 @@
+"""One event of the stream between a principal and an agent, free of its encoding.
+
+An event names what happened (`type`), to what sort of thing (`target`), and carries two ids: events with
+the same `resource_id` are about one object and stay in order; `event_id` is one change of it, and the
+same one twice is a duplicate. `envelopes` turns events into bytes and back.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+from uuid import uuid4
+
+import orjson
+
+from tiphys.errors import ObjectError
+
+PREFIX = "io.argoproj.argocd-agent.event."
+
+# Every Go agent names itself so, in both modes; a principal names itself not at all.
+AGENT_SOURCE = "agent://agent-managed"
+
+SENT_AT = "sentat"
+PRINCIPAL_UID = "principaluid"
+TRACE_PARENT = "traceparent"
+TRACE_STATE = "tracestate"
+
+# What an event occupies besides its payload: ids, attributes and the objects that hold them.
+OVERHEAD_BYTES = 1024
+
+
+class EventType(StrEnum):
+    """What happened. Requests for live resources carry the bare HTTP verb instead of one of these."""
+
+    CREATE = PREFIX + "create"
+    DELETE = PREFIX + "delete"
+    SPEC_UPDATE = PREFIX + "spec-update"
+    STATUS_UPDATE = PREFIX + "status-update"
+    SET_OPERATION = PREFIX + "set-operation"
+    TERMINATE_OPERATION = PREFIX + "terminate-operation"
+    PROCESSED = PREFIX + "processed"
+    REQUEST_SYNCED_RESOURCE_LIST = PREFIX + "request-synced-resource-list"
+    RESPONSE_SYNCED_RESOURCE = PREFIX + "response-synced-resource"
+    REQUEST_UPDATE = PREFIX + "request-update"
+    REQUEST_RESOURCE_RESYNC = PREFIX + "request-resource-resync"
+    CLUSTER_CACHE_INFO_UPDATE = PREFIX + "cluster-cache-info-update"
+    REDIS_REQUEST = PREFIX + "redis-request"
+    REDIS_RESPONSE = PREFIX + "redis-response"
+    TERMINAL_REQUEST = PREFIX + "terminal-request"
+    RESPONSE = PREFIX + "response"
+    GET = PREFIX + "get"
+    PING = PREFIX + "ping"
+    PONG = PREFIX + "pong"
+    ERROR = PREFIX + "error"
+
+
+class Target(StrEnum):
+    """What sort of thing an event is about; on the wire it is the data schema."""
+
+    APPLICATION = "application"
+    APPPROJECT = "appproject"
+    APPLICATIONSET = "applicationset"
+    REPOSITORY = "repository"
+    GPGKEY = "gpgkey"
+    EVENT_PROCESSED = "eventProcessed"
+    RESOURCE_RESYNC = "resourceResync"
+    RESOURCE = "resource"
+    CONTAINER_LOG = "containerlog"
+    TERMINAL = "terminal"
+    REDIS = "redis"
+    CLUSTER_CACHE_INFO_UPDATE = "clusterCacheInfoUpdate"
+    HEARTBEAT = "heartbeat"
+
+
+OBJECT_TARGETS = frozenset(
+    {Target.APPLICATION, Target.APPPROJECT, Target.APPLICATIONSET, Target.REPOSITORY, Target.GPGKEY}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """`type` and `target` may be strings that this version does not know: the receiver decides.
+
+    `extensions` holds every other extension attribute by its lower-case name (`sentat`, `principaluid`,
+    `traceparent`, …); an acknowledgement sends them back.
+    """
+
+    type: str
+    target: str
+    resource_id: str
+    event_id: str
+    subject: str = ""
+    payload: bytes = field(default=b"", repr=False)  # may hold a repository's password
+    extensions: Mapping[str, str] = field(default_factory=dict)
+    source: str = ""
+    id: str = ""
+
+    @property
+    def cost(self) -> int:
+        """Bytes of memory, near enough to bound a queue with."""
+        return len(self.payload) + OVERHEAD_BYTES
+
+    @property
+    def is_acknowledgement(self) -> bool:
+        return self.type == EventType.PROCESSED
+
+    @property
+    def expects_acknowledgement(self) -> bool:
+        """Acknowledgements and heartbeats are sent once and forgotten."""
+        return not self.is_acknowledgement and self.target != Target.HEARTBEAT
+
+    @property
+    def principal_uid(self) -> str:
+        return self.extensions.get(PRINCIPAL_UID, "")
+
+    @property
+    def sent_at(self) -> datetime | None:
+        """When the sender first transmitted it, by the sender's clock."""
+        try:
+            moment = datetime.fromisoformat(self.extensions.get(SENT_AT, ""))
+        except ValueError:
+            return None
+        return moment if moment.tzinfo else None
+
+    def stamped(self, now: datetime) -> "Event":
+        """With the time of its first transmission. A resend keeps it; an acknowledgement echoes it."""
+        if SENT_AT in self.extensions or not self.expects_acknowledgement:
+            return self
+        moment = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f").rstrip("0").rstrip(".") + "Z"
+        return replace(self, extensions={**self.extensions, SENT_AT: moment})
+
+
+def fresh_id() -> str:
+    return str(uuid4())
+
+
+def object_event(
+    kind: EventType,
+    *,
+    target: Target,
+    obj: Mapping[str, Any],
+    source: str = "",
+    principal_uid: str = "",
+    extensions: Mapping[str, str] | None = None,
+) -> Event:
+    """A change of a Kubernetes object. Its ids come from the object's own name, uid and version."""
+    metadata = obj.get("metadata") or {}
+    name, uid = str(metadata.get("name") or ""), str(metadata.get("uid") or "")
+    version = str(metadata.get("resourceVersion") or "")
+    try:
+        payload = orjson.dumps(obj)
+    except orjson.JSONEncodeError as error:
+        raise ObjectError(f"{target} {name!r} cannot be sent: it is not plain JSON ({error})") from error
+    own = {PRINCIPAL_UID: principal_uid} if principal_uid else {}
+    return Event(
+        type=kind,
+        target=target,
+        resource_id=f"{name}_{uid}",
+        event_id=f"{name}_{uid}_{version}",
+        subject=f"{metadata.get('namespace') or ''}/{name}",
+        payload=payload,
+        extensions={**(extensions or {}), **own},
+        source=source,
+    )
+
+
+def message_event(
+    kind: str,
+    *,
+    target: Target,
+    payload: bytes = b"",
+    source: str = "",
+    event_id: str = "",
+    new_id: Callable[[], str] = fresh_id,
+) -> Event:
+    """Anything that is no change of an object. An answer carries its request's id as `event_id`."""
+    resource_id = new_id()
+    return Event(
+        type=kind,
+        target=target,
+        resource_id=resource_id,
+        event_id=event_id or resource_id,
+        payload=payload,
+        source=source,
+    )
+
+
+def heartbeat(*, source: str = AGENT_SOURCE, new_id: Callable[[], str] = fresh_id) -> Event:
+    return message_event(EventType.PING, target=Target.HEARTBEAT, source=source, new_id=new_id)
+
+
+def acknowledgement(event: Event, *, source: str = "") -> Event:
+    """Says that `event` needs no resending: applied, or never going to be."""
+    return Event(
+        type=EventType.PROCESSED,
+        target=Target.EVENT_PROCESSED,
+        resource_id=event.resource_id,
+        event_id=event.event_id,
+        extensions=event.extensions,
+        source=source,
+    )
