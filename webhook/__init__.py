@@ -1,0 +1,1 @@
+"""Admission: bytes in, a verdict by the rules of `argocd`, bytes out; and the server around it."""

@@ -1,0 +1,203 @@
+"""gunicorn's ASGI worker, less what would hurt a webhook.
+
+The worker of gunicorn 27 serves plain HTTP when the TLS context cannot be built, refuses new connections
+within a second of SIGTERM while the API server still has pooled ones, does not enforce `worker_connections`,
+and lets a connection that never finishes its handshake, header or body stay open for ever. Each of these is
+handled here and has a test.
+"""
+
+import asyncio
+import os
+import resource
+import ssl
+from typing import Any, Protocol
+
+from gunicorn.arbiter import Arbiter
+from gunicorn.asgi.protocol import ASGIProtocol
+from gunicorn.workers.gasgi import ASGIWorker
+
+from tiphys.errors import TiphysError
+
+HANDSHAKE_SECONDS = 5.0
+REQUEST_SECONDS = 10.0
+"""From the first byte of a request to its last; also what a new connection gets for its first request.
+
+The API server sends a review in one go and gives the whole call 10 s at most in this house."""
+
+KEEPALIVE_SECONDS = 120
+"""Longer than the API server's 90 s, so that it and not we close idle connections: a POST is not retried."""
+
+HEARTBEAT_SECONDS = 1.0
+
+REFUSING_SECONDS = 1.0
+"""Between draining and closing, a review that still comes is sent to another replica instead of cut off."""
+
+
+class Served(Protocol):
+    """What the worker runs: an ASGI application that hears of the beginning and the end first."""
+
+    drain_seconds: float
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None: ...
+
+    def context(self) -> ssl.SSLContext: ...
+
+    async def start(self) -> None: ...
+
+    async def failed(self) -> None:
+        """Returns (or raises) only if something that the application needs has died."""
+        ...
+
+    def drain(self) -> None: ...
+
+    def refuse(self) -> None:
+        """From now on send callers elsewhere: the connections are about to close."""
+        ...
+
+    async def stop(self) -> None: ...
+
+
+class ReviewProtocol(ASGIProtocol):  # type: ignore[misc]
+    """One connection: bounded in time until its request is whole, closed after an answer while draining."""
+
+    worker: "ReviewWorker"
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        super().connection_made(transport)
+        self.worker.admit(self)
+        self._arm()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        receiver = self._body_receiver
+        if receiver is not None and receiver._complete:  # noqa: SLF001 - gunicorn offers no other way to know
+            self._disarm()
+            self.worker.strangers.pop(self, None)
+        elif self._deadline is None and not self._closed:
+            self._arm()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._disarm()
+        self.worker.strangers.pop(self, None)
+        self.worker.connections.discard(self)
+        super().connection_lost(exc)
+
+    def abort(self) -> None:
+        if self.transport is not None:
+            self.transport.abort()
+
+    @property
+    def idle(self) -> bool:
+        return self._current_request is None
+
+    def _will_close(self, request: Any, response_requires_close: Any) -> bool:
+        return self.worker.draining or bool(super()._will_close(request, response_requires_close))
+
+    def _arm(self) -> None:
+        self._deadline = self.worker.loop.call_later(REQUEST_SECONDS, self.abort)
+
+    def _disarm(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+
+class ReviewWorker(ASGIWorker):  # type: ignore[misc]
+    """Serves TLS or nothing; drains before it stops."""
+
+    asgi: Served
+    loop: asyncio.AbstractEventLoop
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.draining = False
+        self.connections: set[ReviewProtocol] = set()
+        self.strangers: dict[ReviewProtocol, None] = {}
+        self._asked_to_stop = asyncio.Event()
+
+    def admit(self, protocol: ReviewProtocol) -> None:
+        """At the limit the connection that has been silent longest goes: it is never the API server's."""
+        self.connections.add(protocol)
+        self.strangers[protocol] = None
+        if len(self.connections) > self.worker_connections:
+            next(iter(self.strangers)).abort()
+
+    def handle_exit_signal(self) -> None:
+        self._asked_to_stop.set()
+
+    def handle_quit_signal(self) -> None:
+        self._quick_shutdown = True
+        self._asked_to_stop.set()
+
+    def run(self) -> None:
+        try:
+            self.loop.run_until_complete(self._serve())
+        except TiphysError as error:
+            # The arbiter ends too on this code: a server without a certificate must not come back in the clear.
+            self.log.error("%s", error)
+            raise SystemExit(Arbiter.WORKER_BOOT_ERROR) from error
+        finally:
+            self._cleanup()
+
+    async def _serve(self) -> None:
+        _raise_file_limit(self.worker_connections)
+        context = self.asgi.context()
+        await self.asgi.start()
+        self.servers = [
+            await self.loop.create_server(
+                lambda: ReviewProtocol(self),
+                sock=listener.sock,
+                ssl=context,
+                ssl_handshake_timeout=HANDSHAKE_SECONDS,
+                ssl_shutdown_timeout=HANDSHAKE_SECONDS,
+            )
+            for listener in self.sockets
+        ]
+        failed = asyncio.ensure_future(self.asgi.failed())
+        asked = asyncio.ensure_future(self._asked_to_stop.wait())
+        await self._beat_until(asked, failed)
+        if asked.done() and not self._quick_shutdown:
+            self.draining = True
+            self.asgi.drain()
+            await self._beat_until(failed, seconds=self.asgi.drain_seconds)
+            self.asgi.refuse()
+            await self._beat_until(failed, seconds=REFUSING_SECONDS)
+        self.alive = False
+        await self._close()
+        asked.cancel()
+        if failed.done():
+            failed.result()
+        failed.cancel()
+
+    async def _beat_until(self, *awaited: "asyncio.Future[Any]", seconds: float | None = None) -> None:
+        """Tell the arbiter that we live until one of the futures is done, the time is up or the arbiter is gone."""
+        end = None if seconds is None else self.loop.time() + seconds
+        while self.ppid == os.getppid() and (end is None or self.loop.time() < end):
+            self.notify()
+            pause = HEARTBEAT_SECONDS if end is None else min(HEARTBEAT_SECONDS, end - self.loop.time())
+            done, _ = await asyncio.wait(awaited, timeout=max(pause, 0), return_when=asyncio.FIRST_COMPLETED)
+            if done or self._quick_shutdown:
+                return
+
+    async def _close(self) -> None:
+        """New connections first, then idle ones; requests under way get what they need to answer."""
+        for server in self.servers:
+            server.close()
+        for protocol in list(self.connections):
+            if protocol.idle:
+                protocol.abort()
+        deadline = self.loop.time() + REQUEST_SECONDS
+        while self.connections and not self._quick_shutdown and self.loop.time() < deadline:
+            self.notify()
+            await asyncio.sleep(0.05)
+        await asyncio.wait_for(self.asgi.stop(), timeout=REQUEST_SECONDS)
+
+
+def _raise_file_limit(connections: int) -> None:
+    """Each connection is a file: without this a thousand silent ones end the accepting of any more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections * 2 + 256
+    ceiling = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < ceiling:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (ceiling, hard))
