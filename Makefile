@@ -37,6 +37,9 @@ cluster: .venv/ready ## a local kube-apiserver until Ctrl-C; prints its kubeconf
 docs: .venv/ready ## the generated pages of docs/
 	@$(BIN)/python -m scripts.docs
 
+protos: .venv/ready ## the messages of the wire, from sidecars/wire/protos
+	@$(BIN)/python -m scripts.protos
+
 lock: .venv/ready ## renew the lock files: hashes, no index addresses
 	@for group in runtime development; do \
 	  flags=""; [ $$group = development ] && flags="--group dev"; \
@@ -48,4 +51,4 @@ clean: ## everything that the other targets made
 	@rm -rf .venv build dist reports .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help run test lint bench cluster docs lock clean
+.PHONY: help run test lint bench cluster docs protos lock clean

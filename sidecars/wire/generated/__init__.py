@@ -1,0 +1,1 @@
+"""Made by `make protos` from ../protos: change those."""
