@@ -1,0 +1,53 @@
+"""`python -m scripts.cluster`: a local API server until Ctrl-C. `… ensure`: only fetch or build what it needs."""
+
+import argparse
+import signal
+import sys
+import time
+
+from scripts.cluster.binaries import NoBinariesError, find_binaries
+from scripts.cluster.controlplane import Cluster
+from scripts.cluster.definitions import find_definitions
+from tiphys.errors import TiphysError
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m scripts.cluster", description=__doc__)
+    parser.add_argument("command", nargs="?", choices=["run", "ensure"], default="run")
+    command = parser.parse_args().command
+    try:
+        return _ensure() if command == "ensure" else _run()
+    except TiphysError as error:
+        print(f"cluster: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+
+
+def _ensure() -> int:
+    """Tests decide for themselves whether a missing API server is a failure, so this is none."""
+    try:
+        binaries = find_binaries()
+    except NoBinariesError as error:
+        print(f"cluster: {error}", file=sys.stderr)
+        return 0
+    print(f"cluster: binaries from {binaries.origin}, definitions from {find_definitions().origin}")
+    return 0
+
+
+def _run() -> int:
+    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
+    binaries = find_binaries()
+    started = time.monotonic()
+    with Cluster(binaries=binaries) as cluster:
+        print(f"binaries     {binaries.folder} ({binaries.origin})")
+        print(f"definitions  {cluster.definitions_from}")
+        print(f"API server   {cluster.url}, ready after {time.monotonic() - started:.1f} s")
+        print(f"kubeconfig   {cluster.kubeconfig}")
+        print(f"\nexport KUBECONFIG={cluster.kubeconfig}\nIt ends with Ctrl-C.", flush=True)
+        signal.pause()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,366 @@
+"""One local control plane: etcd and kube-apiserver with RBAC, Argo CD's kinds and as many users as asked for."""
+
+import contextlib
+import http.client
+import itertools
+import re
+import shutil
+import socket
+import ssl
+import subprocess
+import tempfile
+import time
+import uuid
+from pathlib import Path
+from typing import Any, Self
+
+from scripts.cluster import emptying, granting
+from scripts.cluster.api import APPLY, Api, RefusedError
+from scripts.cluster.binaries import Binaries, find_binaries
+from scripts.cluster.credentials import Authority, TokenSigner, write_private
+from scripts.cluster.definitions import KINDS, find_definitions
+from scripts.cluster.kubeconfigs import write_kubeconfig
+from scripts.cluster.processes import Processes
+from tiphys.errors import SurroundingsError
+
+API_SERVER = "kube-apiserver"
+ETCD = "etcd"
+START_SECONDS = 60.0  # 3 to 4 s on an idle machine; others may be compiling on this one
+START_ATTEMPTS = 3  # a port that was free a moment ago may be taken
+LOOK_SECONDS = 0.05  # how often a starting server is asked whether it is ready
+KUBECTL_SECONDS = 60.0
+ISSUER = "https://kubernetes.default.svc"
+FIRST_NAMESPACES = ("default", "kube-system")
+
+
+class ClusterError(SurroundingsError):
+    """The local cluster did not start or broke."""
+
+
+class Cluster:
+    """Start it with `with` or `start()`; everything ends with this process, also when that is killed."""
+
+    def __init__(self, *, name: str = "local", binaries: Binaries | None = None) -> None:
+        self.name = name
+        self.binaries = binaries or find_binaries()
+        self.definitions_from = ""
+        self._authority = Authority()
+        self._signer = TokenSigner()
+        self._numbers = itertools.count(1)
+        self._users: dict[tuple[str, tuple[str, ...]], Path] = {}
+
+    def start(self) -> Self:
+        for attempt in range(1, START_ATTEMPTS + 1):
+            try:
+                self._start_once()
+            except ClusterError:
+                self.stop()
+                if attempt == START_ATTEMPTS or not self._port_was_taken:
+                    raise
+            except BaseException:
+                self.stop()
+                raise
+            else:
+                return self
+        raise AssertionError
+
+    def _start_once(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="tiphys-cluster-"))
+        self._port_was_taken = False
+        self._processes = Processes(self.folder)
+        self._write_keys()
+        self.port, self.etcd_port, peer_port = _free_ports(3)
+        self.url = f"https://127.0.0.1:{self.port}"
+        self.kubeconfig = self.kubeconfig_of("admin", groups=("system:masters",))
+        """The administrator's."""
+        self._api = Api(port=self.port, tls=self._tls_of_admin())
+        self._processes.start(ETCD, self._etcd_command(peer_port))
+        self.start_api_server()
+        for namespace in FIRST_NAMESPACES:
+            self._create_default_account(namespace)
+        self._install_definitions()
+
+    def stop(self) -> None:
+        if hasattr(self, "_api"):
+            self._api.close()
+        if hasattr(self, "_processes"):
+            self._processes.close()
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+    # The API server's life: tests that kill it use a private cluster.
+
+    def start_api_server(self) -> None:
+        """Returns when it is ready to serve; ports and data are those of before."""
+        self._processes.start(API_SERVER, self._api_server_command())
+        self._wait_until_ready()
+        if self.definitions_from:
+            self._wait_for_kinds()
+
+    def kill_api_server(self) -> None:
+        """As a crash: connections break in the middle."""
+        self._processes.end(API_SERVER, kill=True)
+
+    def end_api_server(self) -> None:
+        """As a rollout: what runs is finished, watches are closed."""
+        self._processes.end(API_SERVER)
+
+    def compact(self) -> None:
+        """Forgets etcd's history; watch caches of a running API server still know theirs, so restart it too."""
+        etcd = Api(port=self.etcd_port)
+        try:
+            revision = etcd.request("POST", "/v3/kv/range", {"key": "AA=="})["header"]["revision"]
+            etcd.request("POST", "/v3/kv/compaction", {"revision": revision, "physical": True})
+        finally:
+            etcd.close()
+
+    def log(self, name: str = API_SERVER) -> str:
+        return self._processes.log(name).read_text(errors="replace")
+
+    # Who calls.
+
+    def kubeconfig_of(self, user: str, *, groups: tuple[str, ...] = (), expired: bool = False) -> Path:
+        """A user of any name, by client certificate; without a role binding it may do nothing."""
+        key = (f"{user} expired" if expired else user, groups)
+        if key not in self._users:
+            pair = self._authority.client(user, groups=groups, expired=expired)
+            path = self.folder / f"{self._file_name(user)}.kubeconfig"
+            self._users[key] = write_kubeconfig(
+                path, server=self.url, authority=self._authority.certificate, pair=pair
+            )
+        return self._users[key]
+
+    def kubeconfig_with_token(self, token: str, *, in_file: bool = False, namespace: str = "default") -> Path:
+        path = self.folder / f"{self._file_name('token')}.kubeconfig"
+        token_file = write_private(path.with_suffix(".token"), token.encode()) if in_file else None
+        return write_kubeconfig(
+            path,
+            server=self.url,
+            authority=self._authority.certificate,
+            token="" if in_file else token,
+            token_file=token_file,
+            namespace=namespace,
+        )
+
+    def kubeconfig_of_account(self, account: str, *, namespace: str) -> Path:
+        token = self.account_token(account, namespace=namespace)
+        return self.kubeconfig_with_token(token, namespace=namespace)
+
+    def account_token(self, account: str, *, namespace: str, audiences: tuple[str, ...] = ()) -> str:
+        """A bound token as a pod gets it."""
+        answer = self.request(
+            "POST",
+            f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token",
+            {
+                "apiVersion": "authentication.k8s.io/v1",
+                "kind": "TokenRequest",
+                "spec": {"audiences": audiences},
+            },
+        )
+        token: str = answer["status"]["token"]
+        return token
+
+    def expired_token(self, account: str = "default", *, namespace: str = "default") -> str:
+        """Signed by the right key, an hour too old."""
+        uid = self.request("GET", f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}")["metadata"][
+            "uid"
+        ]
+        now = int(time.time())
+        return self._signer.sign(
+            {
+                "iss": ISSUER,
+                "aud": [ISSUER],
+                "sub": f"system:serviceaccount:{namespace}:{account}",
+                "iat": now - 7200,
+                "nbf": now - 7200,
+                "exp": now - 3600,
+                "kubernetes.io": {"namespace": namespace, "serviceaccount": {"name": account, "uid": uid}},
+            }
+        )
+
+    @property
+    def authority(self) -> bytes:
+        """The certificate that signs the server's and the users' (PEM)."""
+        return self._authority.certificate
+
+    # What is in it.
+
+    def request(
+        self, method: str, path: str, body: object = None, *, content_type: str = "application/json"
+    ) -> Any:
+        """A blocking call as the administrator; `RefusedError` for an error of the API server."""
+        return self._api.request(method, path, body, content_type=content_type)
+
+    def create_namespace(
+        self, name: str = "", *, prefix: str = "test", labels: dict[str, str] | None = None
+    ) -> str:
+        """A namespace with its `default` account, which a controller would create elsewhere."""
+        name = name or f"{prefix}-{uuid.uuid4().hex[:8]}"
+        self.request("POST", "/api/v1/namespaces", {"metadata": {"name": name, "labels": labels or {}}})
+        self._create_default_account(name)
+        return name
+
+    def drop_namespace(self, name: str) -> None:
+        """Empties and removes it: no controller does that here."""
+        emptying.drop_namespace(self._api, name)
+
+    def grant(
+        self,
+        *,
+        rules: list[dict[str, Any]],
+        user: str = "",
+        group: str = "",
+        account: str = "",
+        namespace: str = "",
+    ) -> None:
+        """A role and its binding, in `namespace` or everywhere; returns when the API server knows them.
+
+        `account` is written `namespace/name`, rules as in a Role.
+        """
+        granting.grant(self._api, rules=rules, user=user, group=group, account=account, namespace=namespace)
+
+    def kubectl(
+        self,
+        *arguments: str,
+        stdin: str | None = None,
+        kubeconfig: Path | None = None,
+        check: bool = True,
+        timeout: float = KUBECTL_SECONDS,
+    ) -> subprocess.CompletedProcess[str]:
+        """Blocks: where a webhook of this very process must answer, use the fixture's `awaited`."""
+        done = subprocess.run(
+            self.kubectl_command(*arguments, kubeconfig=kubeconfig),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        if check and done.returncode:
+            raise ClusterError(f"kubectl {' '.join(arguments)} ended with {done.returncode}: {done.stderr}")
+        return done
+
+    def kubectl_command(self, *arguments: str, kubeconfig: Path | None = None) -> list[str]:
+        return [
+            str(self.binaries.kubectl),
+            f"--kubeconfig={kubeconfig or self.kubeconfig}",
+            f"--cache-dir={self.folder / 'discovery'}",
+            *arguments,
+        ]
+
+    # Starting.
+
+    def _write_keys(self) -> None:
+        server = self._authority.server()
+        write_private(self.folder / "ca.crt", self._authority.certificate)
+        write_private(self.folder / "server.crt", server.certificate)
+        write_private(self.folder / "server.key", server.key)
+        write_private(self.folder / "accounts.key", self._signer.key)
+
+    def _etcd_command(self, peer_port: int) -> list[str]:
+        client, peer = f"http://127.0.0.1:{self.etcd_port}", f"http://127.0.0.1:{peer_port}"
+        return [
+            str(self.binaries.etcd),
+            f"--data-dir={self.folder / 'etcd'}",
+            f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=default={peer}",
+            "--unsafe-no-fsync",
+            "--log-level=warn",
+        ]
+
+    def _api_server_command(self) -> list[str]:
+        folder = self.folder
+        return [
+            str(self.binaries.api_server),
+            f"--etcd-servers=http://127.0.0.1:{self.etcd_port}",
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            f"--secure-port={self.port}",
+            f"--tls-cert-file={folder / 'server.crt'}",
+            f"--tls-private-key-file={folder / 'server.key'}",
+            f"--client-ca-file={folder / 'ca.crt'}",
+            f"--service-account-key-file={folder / 'accounts.key'}",
+            f"--service-account-signing-key-file={folder / 'accounts.key'}",
+            f"--service-account-issuer={ISSUER}",
+            "--service-cluster-ip-range=10.0.0.0/24",
+            "--authorization-mode=RBAC",
+            "--allow-privileged=true",
+            "--endpoint-reconciler-type=none",  # nobody looks for this API server through a Service
+            "--enable-aggregator-routing=false",
+        ]
+
+    def _wait_until_ready(self) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            with contextlib.suppress(OSError, http.client.HTTPException, RefusedError):
+                self._api.request("GET", "/readyz")
+                return
+            for name in (ETCD, API_SERVER):
+                code = self._processes.exit_code(name)
+                if code is not None:
+                    raise ClusterError(f"{name} ended with {code} while starting: {self._last_words(name)}")
+            time.sleep(LOOK_SECONDS)
+        raise ClusterError(
+            f"{API_SERVER} was not ready within {START_SECONDS:.0f} s: {self._last_words(API_SERVER)}"
+        )
+
+    def _last_words(self, name: str) -> str:
+        words = self.log(name)
+        self._port_was_taken = "address already in use" in words
+        return "\n".join(words.splitlines()[-5:])
+
+    def _create_default_account(self, namespace: str) -> None:
+        # Not a create: kube-system's may be there already after a restart.
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/default?fieldManager=tiphys-cluster"
+        self.request("PATCH", path, account, content_type=APPLY)
+
+    def _install_definitions(self) -> None:
+        definitions = find_definitions()
+        self.definitions_from = definitions.origin
+        for definition in definitions.objects:
+            name = definition["metadata"]["name"]
+            path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"
+            # Server-side: the ApplicationSet's is too long for kubectl's last-applied annotation.
+            self.request("PATCH", f"{path}?fieldManager=tiphys-cluster", definition, content_type=APPLY)
+        self._wait_for_kinds()
+
+    def _wait_for_kinds(self) -> None:
+        """A definition is served a moment after it is accepted."""
+        deadline = time.monotonic() + START_SECONDS
+        for plural in KINDS.values():
+            while True:
+                try:
+                    self.request("GET", f"/apis/argoproj.io/v1alpha1/{plural}?limit=1")
+                    break
+                except RefusedError as error:
+                    if error.code != http.client.NOT_FOUND or time.monotonic() > deadline:
+                        raise
+                    time.sleep(LOOK_SECONDS)
+
+    def _tls_of_admin(self) -> ssl.SSLContext:
+        pair = self._authority.client("admin", groups=("system:masters",))
+        write_private(self.folder / "admin.crt", pair.certificate)
+        write_private(self.folder / "admin.key", pair.key)
+        tls = ssl.create_default_context(cadata=self._authority.certificate.decode())
+        tls.load_cert_chain(self.folder / "admin.crt", self.folder / "admin.key")
+        return tls
+
+    def _file_name(self, user: str) -> str:
+        return f"{re.sub(r'[^A-Za-z0-9.-]+', '-', user)}-{next(self._numbers)}"
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]

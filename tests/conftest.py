@@ -1,0 +1,93 @@
+"""Fixtures on a real API server; `tests/cluster/README.md` tells how to use them.
+
+With pytest-xdist each worker has clusters of its own: registrations of webhooks and other things without a
+namespace would meet each other in a shared one, and a start costs five seconds.
+"""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from scripts.cluster.binaries import Binaries, NoBinariesError, find_binaries
+from scripts.cluster.controlplane import Cluster
+from scripts.cluster.testing import Clusters, Kubectl
+
+NO_CLUSTER = "no API server"
+REQUIRED = "TIPHYS_REQUIRE_CLUSTER"
+
+_found: pytest.StashKey[Binaries | NoBinariesError] = pytest.StashKey()
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if "cluster_binaries" in getattr(item, "fixturenames", ()):
+        item.add_marker(pytest.mark.cluster)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """A first build takes minutes: not within the time limit of whichever test happens to be the first."""
+    if session.config.option.collectonly or not any(
+        item.get_closest_marker("cluster") for item in session.items
+    ):
+        return
+    try:
+        session.config.stash[_found] = find_binaries()
+    except NoBinariesError as error:
+        session.config.stash[_found] = error
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    skipped = terminalreporter.stats.get("skipped", [])
+    count = sum(NO_CLUSTER in str(report.longrepr) for report in skipped)
+    if count:
+        terminalreporter.write_line(
+            f"{count} TESTS ON A REAL API SERVER WERE SKIPPED: see `make cluster`;"
+            f" {REQUIRED}=1 makes this a failure",
+            red=True,
+            bold=True,
+        )
+
+
+@pytest.fixture(scope="session")
+def cluster_binaries(request: pytest.FixtureRequest) -> Binaries:
+    found = request.config.stash[_found]
+    if isinstance(found, Binaries):
+        return found
+    if os.environ.get(REQUIRED) == "1":
+        pytest.fail(f"{NO_CLUSTER}, and {REQUIRED}=1: {found}")
+    pytest.skip(f"{NO_CLUSTER}: {found}")
+
+
+@pytest.fixture(scope="session")
+def clusters(cluster_binaries: Binaries) -> Iterator[Clusters]:
+    """Three shared control planes: `.control_plane`, `.standby`, `.workload`."""
+    shared = Clusters(cluster_binaries)
+    yield shared
+    shared.stop()
+
+
+@pytest.fixture(scope="session")
+def cluster(clusters: Clusters) -> Cluster:
+    """The shared control plane."""
+    return clusters.control_plane
+
+
+@pytest.fixture
+def private_cluster(cluster_binaries: Binaries) -> Iterator[Cluster]:
+    """One of the test's own, to kill and to restart."""
+    with Cluster(name="private", binaries=cluster_binaries) as own:
+        yield own
+
+
+@pytest.fixture
+def namespace(cluster: Cluster) -> Iterator[str]:
+    """A fresh namespace of the shared control plane, with its `default` service account."""
+    name = cluster.create_namespace()
+    yield name
+    cluster.drop_namespace(name)
+
+
+@pytest.fixture
+def kubectl(cluster: Cluster) -> Kubectl:
+    """The real one, as the shared control plane's administrator unless told otherwise."""
+    return Kubectl(cluster)
