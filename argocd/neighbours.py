@@ -43,6 +43,10 @@ class Neighbours(Protocol):
         """Names of repository secrets with the same normalised URL and project."""
         ...
 
+    def application(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        """The application; an empty mapping where it is known not to exist."""
+        ...
+
     def applications_of_project(self, project: str) -> Sequence[Mapping[str, Any]] | None: ...
 
     def applications_like(self, application: Mapping[str, Any]) -> Sequence[Mapping[str, Any]] | None:
@@ -59,6 +63,10 @@ class Neighbours(Protocol):
 
     def service_account(self, namespace: str, name: str) -> bool | None:
         """Whether the account exists on this cluster."""
+        ...
+
+    def is_sync_account(self, namespace: str, name: str) -> bool | None:
+        """Whether a project's destinationServiceAccounts lets Argo CD sync as this account."""
         ...
 
 
@@ -86,6 +94,9 @@ class Nothing:
     def repositories_by_url(self, url: str, project: str) -> Sequence[str] | None:
         return None
 
+    def application(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        return None
+
     def applications_of_project(self, project: str) -> Sequence[Mapping[str, Any]] | None:
         return None
 
@@ -105,4 +116,7 @@ class Nothing:
         return None
 
     def service_account(self, namespace: str, name: str) -> bool | None:
+        return None
+
+    def is_sync_account(self, namespace: str, name: str) -> bool | None:
         return None
