@@ -94,9 +94,11 @@ Check = Callable[[Case], Iterable[Finding]]
 class Rule:
     """A stable id and what the docs, the denial, the metric and the SARIF file say about it.
 
-    `reads` names the fields that decide (dotted, `metadata.labels` style): an update that leaves all of
-    them as they were is not judged. `neighbours` marks a rule that looks at other objects, which warns in
-    both profiles and is silent where they are unknown.
+    `reads` names the fields that decide: dotted, with a key that has dots itself in brackets
+    (`spec.roles`, `metadata.annotations[argocd.argoproj.io/hook]`). An update that leaves all of them as
+    they were is not judged; a rule that names none is asked every time. `neighbours` marks a rule that
+    looks at other objects, which speaks in both profiles, by default warns, and is silent where they are
+    unknown.
     """
 
     id: str

@@ -1,0 +1,52 @@
+"""What an update changes: the ratchet's measure.
+
+Argo CD's controllers write status, operations, refresh requests and finalizers through the main resource;
+a rule must never stand in the way of those.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from argocd import names, reading
+
+Path = tuple[str, ...]
+
+_REFRESH_REQUESTS = frozenset({names.REFRESH, names.HYDRATE, names.APPLICATION_SET_REFRESH})
+_PASSING = frozenset({"status", "operation", "metadata"})
+_PASSING_METADATA = frozenset({"annotations", "finalizers", "managedFields", "resourceVersion", "generation"})
+_ANNOTATIONS: Path = ("metadata", "annotations")
+
+
+def path_of(read: str) -> Path:
+    """`metadata.annotations[argocd.argoproj.io/hook]` as the keys to follow; a bracket holds a key with dots."""
+    dotted, _, key = read.partition("[")
+    path = tuple(dotted.split("."))
+    return (*path, key.removesuffix("]")) if key else path
+
+
+def differs(old: Any, new: Any, path: Path) -> bool:
+    """Whether the field differs; a refresh request alone is no change of the annotations."""
+    before, after = reading.value(old, *path), reading.value(new, *path)
+    if path == _ANNOTATIONS and before != after:
+        return bool(_without_requests(before) != _without_requests(after))
+    return bool(before != after)
+
+
+def changes_only_what_passes(old: Any, new: Any) -> bool:
+    """Whether the update touches nothing but status, operation, finalizers and refresh requests."""
+    return _equal_but(old, new, _PASSING) and (
+        _equal_but(reading.mapping(old, "metadata"), reading.mapping(new, "metadata"), _PASSING_METADATA)
+        and not differs(old, new, _ANNOTATIONS)
+    )
+
+
+def _equal_but(old: Any, new: Any, but: frozenset[str]) -> bool:
+    if not (isinstance(old, Mapping) and isinstance(new, Mapping)):
+        return bool(old == new)
+    return all(old.get(key) == new.get(key) for key in {*old, *new} - but)
+
+
+def _without_requests(annotations: Any) -> Any:
+    if not isinstance(annotations, Mapping):
+        return {} if annotations is None else annotations
+    return {key: value for key, value in annotations.items() if key not in _REFRESH_REQUESTS}

@@ -1,0 +1,141 @@
+"""Every label, annotation, key and well-known name of Argo CD, argocd-agent and Tiphys, once."""
+
+# -- Argo CD: kinds and addresses ----------------------------------------------------------------------------
+
+GROUP = "argoproj.io"
+API_VERSION = "argoproj.io/v1alpha1"
+
+DEFAULT_NAMESPACE = "argocd"
+DEFAULT_PROJECT = "default"
+
+IN_CLUSTER_NAME = "in-cluster"
+IN_CLUSTER_SERVER = "https://kubernetes.default.svc"
+
+# -- Argo CD: tracking ---------------------------------------------------------------------------------------
+
+TRACKING_ID = "argocd.argoproj.io/tracking-id"
+INSTALLATION_ID = "argocd.argoproj.io/installation-id"
+INSTANCE_LABEL = "app.kubernetes.io/instance"
+LEGACY_INSTANCE_LABEL = "applications.argoproj.io/app-name"
+"""Up to v0.10; the one key whose value Argo CD also writes into pod templates."""
+
+PROPOSED_TRACKING_ID = "app.kubernetes.io/instance"
+"""The proposal's annotation has the name of the released label."""
+PROPOSED_INSTALLATION_ID = "argo-cd.argoproj.io/installation-id"
+
+# -- Argo CD: other labels and annotations -------------------------------------------------------------------
+
+SECRET_TYPE = "argocd.argoproj.io/secret-type"  # noqa: S105 - a label's name
+SECRET_TYPE_CLUSTER = "cluster"  # noqa: S105 - a label's value, as those below
+SECRET_TYPE_REPOSITORY = "repository"  # noqa: S105
+SECRET_TYPE_REPO_CREDS = "repo-creds"  # noqa: S105
+SECRET_TYPE_REPOSITORY_WRITE = "repository-write"  # noqa: S105
+SECRET_TYPE_REPO_WRITE_CREDS = "repo-write-creds"  # noqa: S105
+SECRET_TYPE_SCM_CREDS = "scm-creds"  # noqa: S105
+
+REFRESH = "argocd.argoproj.io/refresh"
+HYDRATE = "argocd.argoproj.io/hydrate"
+APPLICATION_SET_REFRESH = "argocd.argoproj.io/application-set-refresh"
+SYNC_OPTIONS = "argocd.argoproj.io/sync-options"
+COMPARE_OPTIONS = "argocd.argoproj.io/compare-options"
+SYNC_WAVE = "argocd.argoproj.io/sync-wave"
+HOOK = "argocd.argoproj.io/hook"
+HOOK_DELETE_POLICY = "argocd.argoproj.io/hook-delete-policy"
+SKIP_RECONCILE = "argocd.argoproj.io/skip-reconcile"
+MANAGED_BY_URL = "argocd.argoproj.io/managed-by-url"
+MANIFEST_GENERATE_PATHS = "argocd.argoproj.io/manifest-generate-paths"
+NOTIFIED = "notified.notifications.argoproj.io"
+MANAGED_BY = "managed-by"
+
+HELM_HOOK = "helm.sh/hook"
+HELM_HOOK_WEIGHT = "helm.sh/hook-weight"
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+# -- Argo CD: finalizers -------------------------------------------------------------------------------------
+
+RESOURCES_FINALIZER = "resources-finalizer.argocd.argoproj.io"
+FOREGROUND_FINALIZER = "resources-finalizer.argocd.argoproj.io/foreground"
+BACKGROUND_FINALIZER = "resources-finalizer.argocd.argoproj.io/background"
+PRE_DELETE_FINALIZER = "pre-delete-finalizer.argocd.argoproj.io"
+POST_DELETE_FINALIZER = "post-delete-finalizer.argocd.argoproj.io"
+
+# -- Argo CD: objects and the keys in them -------------------------------------------------------------------
+
+ARGOCD_CM = "argocd-cm"
+ARGOCD_CMD_PARAMS_CM = "argocd-cmd-params-cm"
+ARGOCD_GPG_KEYS_CM = "argocd-gpg-keys-cm"
+
+TRACKING_METHOD_KEY = "application.resourceTrackingMethod"
+PROPOSED_TRACKING_METHOD_KEY = "trackingMethod"
+INSTANCE_LABEL_KEY = "application.instanceLabelKey"
+INSTALLATION_ID_KEY = "installationID"
+IMPERSONATION_ENABLED_KEY = "application.sync.impersonation.enabled"
+IMPERSONATION_ENFORCED_KEY = "application.sync.impersonation.enforced"
+PROPOSED_IMPERSONATION_KEY = "applicationcontroller.enable.impersonation"
+RESOURCE_EXCLUSIONS_KEY = "resource.exclusions"
+RESOURCE_INCLUSIONS_KEY = "resource.inclusions"
+GLOBAL_PROJECTS_KEY = "globalProjects"
+IN_CLUSTER_ENABLED_KEY = "cluster.inClusterEnabled"
+APPLICATION_NAMESPACES_KEY = "application.namespaces"
+"""In argocd-cmd-params-cm, as APPLICATION_SET_NAMESPACES_KEY."""
+APPLICATION_SET_NAMESPACES_KEY = "applicationsetcontroller.namespaces"
+
+# -- Service accounts ----------------------------------------------------------------------------------------
+
+SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
+
+ARGOCD_ACCOUNTS = (
+    "argocd-application-controller",
+    "argocd-server",
+    "argocd-applicationset-controller",
+    "argocd-notifications-controller",
+)
+"""Those that write, in Argo CD's namespace."""
+ARGOCD_MANAGER = "system:serviceaccount:kube-system:argocd-manager"
+"""What `argocd cluster add` leaves on a remote cluster."""
+
+PRINCIPAL_ACCOUNTS = ("tiphys-principal", "argocd-agent-principal")
+AGENT_ACCOUNTS = ("tiphys-agent", "argocd-agent-agent")
+REPLICA_ACCOUNTS = ("tiphys-replica",)
+
+GARBAGE_COLLECTOR = "system:serviceaccount:kube-system:generic-garbage-collector"
+NAMESPACE_CONTROLLER = "system:serviceaccount:kube-system:namespace-controller"
+CONTROLLER_MANAGER = "system:kube-controller-manager"
+"""Both of the above where the controller manager uses one credential for all of its controllers."""
+
+# -- argocd-agent --------------------------------------------------------------------------------------------
+
+IGNORE_SYNC = "argocd-agent.argoproj-labs.io/ignore-sync"
+AGENT_NAME = "argocd-agent.argoproj-labs.io/agent-name"
+SELF_REGISTERED_CLUSTER = "argocd-agent.argoproj-labs.io/self-registered-cluster"
+SOURCE_UID = "argocd.argoproj.io/source-uid"
+PRINCIPAL_UID = "argocd.argoproj.io/principal-uid"
+NAMESPACE_REMAPPED = "argocd.argoproj.io/namespace-remapped"
+SOURCE_UID_MISMATCH_POLICY = "argocd.argoproj.io/source-uid-mismatch-policy"
+ADOPTION_POLICY = "argocd.argoproj.io/adoption-policy"
+LAST_UPDATED = "argocd-agent.argoproj.io/last-updated"
+AGENT_QUERY_PARAMETER = "agentName"
+"""In a cluster's server URL: which agent the resource proxy should ask."""
+AGENT_CLUSTER_SECRET_PREFIX = "cluster-"  # noqa: S105 - of an object's name
+
+# -- Tiphys --------------------------------------------------------------------------------------------------
+
+TIPHYS_NAMESPACE = "tiphys-system"
+TIPHYS_WEBHOOK_ACCOUNT = "tiphys-webhook"
+TIPHYS_CONFIG_MAP = "tiphys"
+TIPHYS_CONFIG_KEY = "tiphys.yaml"
+
+TIPHYS_AGENT = "tiphys.dev/agent"
+"""Annotation of an autonomous agent's project on the control plane: whose it is."""
+TIPHYS_TRACKING = "tiphys.dev/tracking"
+"""Label of a Namespace whose objects may be completed."""
+TIPHYS_TRACKING_APPLICATION = "tiphys.dev/tracking-application"
+"""Annotation of a Namespace: the application that owns what has no better evidence."""
+TIPHYS_TRACKING_METHOD = "tiphys.dev/tracking-method"
+"""Annotation of an Application: overrides the system's tracking method."""
+TIPHYS_INJECTION = "tiphys.dev/injection"
+TIPHYS_INJECT = "tiphys.dev/inject"
+
+ENABLED = "enabled"
+"""The value of the two Tiphys labels that switch something on."""
