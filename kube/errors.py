@@ -59,6 +59,19 @@ class TooManyRequestsError(ApiError):
 
 
 class UnavailableError(ApiError):
-    """No answer, or one that says to come back: network errors, timeouts and 5xx."""
+    """No answer, or one that says to come back: network errors, timeouts and 5xx.
+
+    `outcome_unknown` says that a write may have happened all the same.
+    """
 
     code, reason = 503, "ServiceUnavailable"
+
+    def __init__(
+        self, message: str, *, status: dict[str, Any] | None = None, outcome_unknown: bool = False
+    ) -> None:
+        super().__init__(message, status=status)
+        self.outcome_unknown = outcome_unknown
+
+
+class KubeconfigError(SurroundingsError):
+    """A kubeconfig, or what it names, cannot be used; raised on connecting only."""

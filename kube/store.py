@@ -1,6 +1,6 @@
 """The contract that the live and the embedded store keep; one suite of tests runs against both."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
@@ -57,7 +57,11 @@ class Page:
 
 
 class Store(Protocol):
-    """Every call raises `kube.errors.ApiError` or one of its kinds, nothing else."""
+    """Every call raises `kube.errors.ApiError` or one of its kinds, nothing else.
+
+    Objects come with `apiVersion` and `kind`, also those of a list, and belong to the caller. A body may
+    leave both out. Where a write raises `UnavailableError` with `outcome_unknown`, read before trying again.
+    """
 
     async def get(self, resource: Resource, *, name: str, namespace: str | None = None) -> Object: ...
 
@@ -80,10 +84,11 @@ class Store(Protocol):
         label_selector: str = "",
         field_selector: str = "",
         resource_version: str,
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncGenerator[Event, None]:
         """Events after `resource_version`, bookmarks included; ends when the server closes the watch.
 
-        Raises `GoneError` where the version has been compacted away.
+        Without a version, or with "0", every object there is comes first, as added. Raises `GoneError`
+        where the version has been compacted away. Leave early through `contextlib.aclosing`.
         """
         ...
 
