@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from sidecars.wire.generated import cloudevents_pb2 as sidecars_dot_wire_dot_generated_dot_cloudevents__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)sidecars/wire/generated/eventstream.proto\x12\x0e\x65ventstreamapi\x1a)sidecars/wire/generated/cloudevents.proto\"5\n\x05\x45vent\x12,\n\x05\x65vent\x18\x01 \x01(\x0b\x32\x1d.io.cloudevents.v1.CloudEvent\"B\n\x0bPushSummary\x12\x0e\n\x06result\x18\x01 \x01(\t\x12\x10\n\x08received\x18\x02 \x01(\x05\x12\x11\n\tprocessed\x18\x03 \x01(\x05\"\r\n\x0bPingRequest\"\x0b\n\tPongReply2\xca\x01\n\x0b\x45ventStream\x12=\n\tSubscribe\x12\x15.eventstreamapi.Event\x1a\x15.eventstreamapi.Event(\x01\x30\x01\x12<\n\x04Push\x12\x15.eventstreamapi.Event\x1a\x1b.eventstreamapi.PushSummary(\x01\x12>\n\x04Ping\x12\x1b.eventstreamapi.PingRequest\x1a\x19.eventstreamapi.PongReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)sidecars/wire/generated/eventstream.proto\x12\x0e\x65ventstreamapi\x1a)sidecars/wire/generated/cloudevents.proto\"d\n\x05\x45vent\x12,\n\x05\x65vent\x18\x01 \x01(\x0b\x32\x1d.io.cloudevents.v1.CloudEvent\x12-\n\x05\x62\x61tch\x18\xe8\x07 \x03(\x0b\x32\x1d.io.cloudevents.v1.CloudEvent\"B\n\x0bPushSummary\x12\x0e\n\x06result\x18\x01 \x01(\t\x12\x10\n\x08received\x18\x02 \x01(\x05\x12\x11\n\tprocessed\x18\x03 \x01(\x05\"\r\n\x0bPingRequest\"\x0b\n\tPongReply2\xca\x01\n\x0b\x45ventStream\x12=\n\tSubscribe\x12\x15.eventstreamapi.Event\x1a\x15.eventstreamapi.Event(\x01\x30\x01\x12<\n\x04Push\x12\x15.eventstreamapi.Event\x1a\x1b.eventstreamapi.PushSummary(\x01\x12>\n\x04Ping\x12\x1b.eventstreamapi.PingRequest\x1a\x19.eventstreamapi.PongReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,13 +33,13 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'sidecars.wire.generated.eve
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_EVENT']._serialized_start=104
-  _globals['_EVENT']._serialized_end=157
-  _globals['_PUSHSUMMARY']._serialized_start=159
-  _globals['_PUSHSUMMARY']._serialized_end=225
-  _globals['_PINGREQUEST']._serialized_start=227
-  _globals['_PINGREQUEST']._serialized_end=240
-  _globals['_PONGREPLY']._serialized_start=242
-  _globals['_PONGREPLY']._serialized_end=253
-  _globals['_EVENTSTREAM']._serialized_start=256
-  _globals['_EVENTSTREAM']._serialized_end=458
+  _globals['_EVENT']._serialized_end=204
+  _globals['_PUSHSUMMARY']._serialized_start=206
+  _globals['_PUSHSUMMARY']._serialized_end=272
+  _globals['_PINGREQUEST']._serialized_start=274
+  _globals['_PINGREQUEST']._serialized_end=287
+  _globals['_PONGREPLY']._serialized_start=289
+  _globals['_PONGREPLY']._serialized_end=300
+  _globals['_EVENTSTREAM']._serialized_start=303
+  _globals['_EVENTSTREAM']._serialized_end=505
 # @@protoc_insertion_point(module_scope)
