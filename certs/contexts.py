@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from certs.folder import CERTIFICATE, KEY, changes, read_pair
+from certs.folder import CERTIFICATE, KEY, changes, read_pair, settled
 from certs.pairs import CertificateError, KeyPair
 
 
@@ -22,10 +22,11 @@ def server_context(folder: Path) -> ssl.SSLContext:
 
 def load(context: ssl.SSLContext, folder: Path) -> KeyPair:
     """Put the folder's pair into the context: new handshakes see it, open connections go on."""
-    pair = read_pair(folder)
+    source = settled(folder)
+    pair = read_pair(source)
     pair.check_valid(now=datetime.now(UTC), origin=str(folder))
     try:
-        context.load_cert_chain(folder / CERTIFICATE, folder / KEY)
+        context.load_cert_chain(source / CERTIFICATE, source / KEY)
     except (ssl.SSLError, OSError) as error:
         raise CertificateError(f"{folder}: the pair cannot be loaded: {error}") from error
     return pair

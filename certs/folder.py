@@ -56,13 +56,15 @@ def read(folder: Path, name: str) -> bytes:
     return content
 
 
-def read_pair(folder: Path) -> KeyPair:
-    """The folder's pair; raises where it is missing, half-written or mismatched.
-
-    Both files are read from behind one reading of `..data`, so that a swap in between cannot mix two pairs.
-    """
+def settled(folder: Path) -> Path:
+    """The folder behind one reading of `..data`, so that a swap in between cannot mix two pairs."""
     data = folder / _DATA
-    source = folder / data.readlink() if data.is_symlink() else folder
+    return folder / data.readlink() if data.is_symlink() else folder
+
+
+def read_pair(folder: Path) -> KeyPair:
+    """The folder's pair; raises where it is missing, half-written or mismatched."""
+    source = settled(folder)
     return KeyPair.checked(certificate=read(source, CERTIFICATE), key=read(source, KEY), origin=str(folder))
 
 

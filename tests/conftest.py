@@ -8,10 +8,20 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from scripts.cluster.binaries import Binaries, NoBinariesError, find_binaries
 from scripts.cluster.controlplane import Cluster
 from scripts.cluster.testing import Clusters, Kubectl
+
+# Machines are noisy: how long an example takes says nothing, and what CI finds must be found again.
+settings.register_profile(
+    "tiphys",
+    deadline=None,
+    derandomize=bool(os.environ.get("CI")),
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("tiphys")
 
 NO_CLUSTER = "no API server"
 REQUIRED = "TIPHYS_REQUIRE_CLUSTER"

@@ -135,7 +135,7 @@ class ReviewWorker(ASGIWorker):  # type: ignore[misc]
             self.loop.run_until_complete(self._serve())
         except TiphysError as error:
             # The arbiter ends too on this code: a server without a certificate must not come back in the clear.
-            self.log.error("%s", error)
+            self.log.error("%s", error)  # noqa: TRY400 - one line, no traceback
             raise SystemExit(Arbiter.WORKER_BOOT_ERROR) from error
         finally:
             self._cleanup()

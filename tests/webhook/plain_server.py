@@ -1,0 +1,60 @@
+"""A review server with endpoints that only allow: what tests of the server itself run as a process.
+
+Usage: plain_server.py FOLDER PORT [DRAIN_SECONDS [CONNECTIONS]]
+"""
+
+import asyncio
+import sys
+from pathlib import Path
+
+from certs.pairs import CertificateError, KeyPair
+from webhook.application import Application, Endpoint
+from webhook.arbiter import Listening, ReviewArbiter
+from webhook.reviews import Answer, Review
+
+
+class Silent:
+    """Neither counts nor caches."""
+
+    def answered(self, path: str, review: Review, answer: Answer, seconds: float) -> None: ...
+    def refused(self, path: str, status: int, reason: str) -> None: ...
+    def certificate_loaded(self, pair: KeyPair) -> None: ...
+    def certificate_refused(self, error: CertificateError) -> None: ...
+    def crashed(self, path: str, error: Exception) -> None: ...
+    async def start(self) -> None: ...
+    async def stop(self) -> None: ...
+
+    async def failed(self) -> None:
+        await asyncio.Event().wait()
+
+
+async def wait_for_ever(review: Review) -> Answer:
+    await asyncio.Event().wait()
+    return Answer()
+
+
+def crash(review: Review) -> Answer:
+    raise RuntimeError(review.name)
+
+
+def build(folder: Path, drain_seconds: float) -> Application:
+    return Application(
+        endpoints={
+            "/validate": Endpoint(lambda _: Answer(), patches=False),
+            "/wait": Endpoint(wait_for_ever, patches=False),
+            "/crash": Endpoint(crash, patches=False),
+        },
+        folder=folder,
+        background=Silent(),
+        observer=Silent(),
+        drain_seconds=drain_seconds,
+    )
+
+
+if __name__ == "__main__":
+    folder, port, *rest = sys.argv[1:]
+    drain = float(rest[0]) if rest else 0.5
+    listening = Listening(
+        host="127.0.0.1", port=int(port), drain_seconds=drain, connections=int(rest[1]) if rest[1:] else 4096
+    )
+    ReviewArbiter(lambda: build(Path(folder), drain), listening).run()
