@@ -51,7 +51,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     count = sum(NO_CLUSTER in str(report.longrepr) for report in skipped)
     if count:
         terminalreporter.write_line(
-            f"{count} TESTS ON A REAL API SERVER WERE SKIPPED: see `make cluster`;"
+            f"TESTS ON A REAL API SERVER SKIPPED: {count}; see `make cluster`,"
             f" {REQUIRED}=1 makes this a failure",
             red=True,
             bold=True,

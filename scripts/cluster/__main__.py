@@ -1,6 +1,7 @@
 """`python -m scripts.cluster`: a local API server until Ctrl-C. `… ensure`: only fetch or build what it needs."""
 
 import argparse
+import contextlib
 import signal
 import sys
 import time
@@ -45,7 +46,8 @@ def _run() -> int:
         print(f"API server   {cluster.url}, ready after {time.monotonic() - started:.1f} s")
         print(f"kubeconfig   {cluster.kubeconfig}")
         print(f"\nexport KUBECONFIG={cluster.kubeconfig}\nIt ends with Ctrl-C.", flush=True)
-        signal.pause()
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.pause()
     return 0
 
 

@@ -44,6 +44,7 @@ class Cluster:
         self.name = name
         self.binaries = binaries or find_binaries()
         self.definitions_from = ""
+        self.pids: dict[str, int] = {}
         self._authority = Authority()
         self._signer = TokenSigner()
         self._numbers = itertools.count(1)
@@ -74,7 +75,7 @@ class Cluster:
         self.kubeconfig = self.kubeconfig_of("admin", groups=("system:masters",))
         """The administrator's."""
         self._api = Api(port=self.port, tls=self._tls_of_admin())
-        self._processes.start(ETCD, self._etcd_command(peer_port))
+        self.pids[ETCD] = self._processes.start(ETCD, self._etcd_command(peer_port))
         self.start_api_server()
         for namespace in FIRST_NAMESPACES:
             self._create_default_account(namespace)
@@ -97,7 +98,7 @@ class Cluster:
 
     def start_api_server(self) -> None:
         """Returns when it is ready to serve; ports and data are those of before."""
-        self._processes.start(API_SERVER, self._api_server_command())
+        self.pids[API_SERVER] = self._processes.start(API_SERVER, self._api_server_command())
         self._wait_until_ready()
         if self.definitions_from:
             self._wait_for_kinds()
@@ -118,6 +119,10 @@ class Cluster:
             etcd.request("POST", "/v3/kv/compaction", {"revision": revision, "physical": True})
         finally:
             etcd.close()
+
+    @property
+    def keeper_pid(self) -> int:
+        return self._processes.keeper_pid
 
     def log(self, name: str = API_SERVER) -> str:
         return self._processes.log(name).read_text(errors="replace")
