@@ -1,0 +1,328 @@
+"""What one peer has told us: each event is dealt with once, its object's events in order, and acknowledged
+when it is applied or never will be.
+
+Workers are started when there is work, at most `workers` of them, and end when there is none: an idle inbox
+has no task and no timer. A peer that sends faster than we apply waits in `put`.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+import structlog
+
+from sidecars.delivery.lanes import key_of, supersedes
+from sidecars.delivery.memory import Memory, MemoryLimits, fingerprint
+from sidecars.delivery.outcomes import DeadLetter, Judge, Reason, Verdict, judge
+from sidecars.delivery.pacing import Backoff, Timing
+from sidecars.wire.events import Event
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InboxLimits:
+    # What waits to be applied; a peer's window of 256 events of 30 kB fits.
+    bytes: int = 8 << 20
+    # Enough to keep an API server busy that answers a write in 5 to 10 ms and takes 400 a second.
+    workers: int = 16
+    # Nothing that an API server does for one event takes longer than its own request timeout.
+    handling_seconds: float = 60.0
+    retry: Backoff = field(default_factory=lambda: Backoff(base=0.2, ceiling=30.0))
+    # An API server that restarts is back within a minute or two. After this the peer's place for the event
+    # is worth more than another try: comparison repairs what was given up.
+    patience_seconds: float = 600.0
+    # A handler that crashes has a mistake, which seldom goes away.
+    crashes: int = 3
+    memory: MemoryLimits = field(default_factory=MemoryLimits)
+
+
+class InboxObserver:
+    """Told what happens; metrics hang here."""
+
+    def handled(self, peer: str, event: Event, seconds: float) -> None:
+        """Applied, `seconds` after it arrived."""
+
+    def duplicate(self, peer: str, event: Event) -> None: ...
+
+    def retried(self, peer: str, event: Event, error: Exception) -> None: ...
+
+    def crashed(self, peer: str, event: Event, error: Exception) -> None: ...
+
+    def dead_letter(self, letter: DeadLetter) -> None: ...
+
+
+Handle = Callable[[Event], Awaitable[None]]
+"""Applies an event. Returning means that it is durable; an exception is judged."""
+
+Bury = Callable[[DeadLetter], Awaitable[None]]
+"""Reports a dead letter where people look, for example as a condition of the object."""
+
+
+async def _no_grave(letter: DeadLetter) -> None:
+    """The log line and the metric are all there is."""
+
+
+_NO_GATE: AbstractAsyncContextManager[None] = nullcontext()
+_NOBODY = InboxObserver()
+_USUAL = InboxLimits()
+_REAL = Timing()
+
+
+class _Parcel:
+    __slots__ = ("arrived", "attempts", "event", "fingerprint")
+
+    def __init__(self, event: Event, *, number: int, arrived: float) -> None:
+        self.event = event
+        self.fingerprint = number
+        self.arrived = arrived
+        self.attempts = 0
+
+
+class _Line:
+    """One object's events, first in front; it exists only while there are any."""
+
+    __slots__ = ("busy", "due", "parcels")
+
+    def __init__(self) -> None:
+        self.parcels: list[_Parcel] = []
+        self.busy = False  # a worker has the first, or a place in the ready queue has
+        self.due = 0.0  # not before this, after a failure
+
+
+class Inbox:
+    __slots__ = (
+        "_acknowledge", "_bury", "_bytes", "_delayed", "_failure", "_gate", "_handle", "_judge", "_limits", "_lines",
+        "_memory", "_observer", "_pending", "_ready", "_room", "_settled", "_timer", "_timing", "_workers",
+        "peer",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        peer: str,
+        handle: Handle,
+        acknowledge: Callable[[Event], object],
+        bury: Bury = _no_grave,
+        judge: Judge = judge,
+        limits: InboxLimits = _USUAL,
+        gate: asyncio.Semaphore | None = None,
+        observer: InboxObserver = _NOBODY,
+        timing: Timing = _REAL,
+    ) -> None:
+        """`gate`, shared by all inboxes of a process, bounds how many events are dealt with at a time."""
+        self.peer = peer
+        self._handle = handle
+        self._acknowledge = acknowledge
+        self._bury = bury
+        self._judge = judge
+        self._limits = limits
+        self._gate = gate
+        self._observer = observer
+        self._timing = timing
+        self._memory = Memory(limits.memory)
+        self._lines: dict[str, _Line] = {}
+        self._pending: set[int] = set()
+        self._ready: deque[str] = deque()
+        self._delayed: list[tuple[float, str]] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._workers: set[asyncio.Task[None]] = set()
+        self._bytes = 0
+        self._failure: BaseException | None = None
+        self._room: asyncio.Future[None] | None = None
+        self._settled: asyncio.Future[None] | None = None
+
+    @property
+    def bytes(self) -> int:
+        return self._bytes
+
+    @property
+    def waiting(self) -> int:
+        """Events that are not dealt with yet, those under a worker's hands included."""
+        return len(self._pending)
+
+    async def put(self, event: Event) -> None:
+        """Returns when there is room; one reader at a time. Cancelled, it has not taken the event."""
+        if self._failure is not None:
+            raise RuntimeError(f"a worker of the inbox of {self.peer} died") from self._failure
+        while self._bytes and self._bytes + event.cost > self._limits.bytes:
+            self._room = asyncio.get_running_loop().create_future()
+            await self._room
+        number = fingerprint(event)
+        if number in self._pending:
+            self._observer.duplicate(self.peer, event)  # its acknowledgement follows when it is done
+            return
+        if self._memory.knows(event):
+            self._observer.duplicate(self.peer, event)
+            self._acknowledge(event)
+            return
+        key = key_of(event)
+        line = self._lines.setdefault(key, _Line())
+        self._relieve(line, event)
+        line.parcels.append(_Parcel(event, number=number, arrived=self._timing.monotonic()))
+        self._pending.add(number)
+        self._bytes += event.cost
+        self._offer(key, line)
+
+    async def settled(self) -> None:
+        """Returns once everything that was taken has been dealt with; the caller bounds it."""
+        while self._lines:
+            if self._settled is None:
+                self._settled = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._settled)
+
+    async def close(self) -> None:
+        """Stops; what is not acknowledged will be sent again by the peer."""
+        if self._timer is not None:
+            self._timer.cancel()
+        workers = list(self._workers)
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+
+    def _relieve(self, line: _Line, event: Event) -> None:
+        """What is superseded before its turn, or while it waits to be tried again, counts as dealt with."""
+        first = 1 if line.busy else 0
+        stale = [parcel for parcel in line.parcels[first:] if supersedes(event, parcel.event)]
+        for parcel in stale:
+            line.parcels.remove(parcel)
+            self._done(parcel)
+        if stale and not line.parcels:
+            line.due = 0.0
+
+    def _offer(self, key: str, line: _Line) -> None:
+        if line.busy:
+            return
+        if line.due > self._timing.monotonic():
+            heappush(self._delayed, (line.due, key))
+            self._set_timer()
+            return
+        line.busy = True
+        self._ready.append(key)
+        if len(self._workers) < self._limits.workers:
+            worker = asyncio.get_running_loop().create_task(self._work(), name=f"inbox of {self.peer}")
+            self._workers.add(worker)
+            worker.add_done_callback(self._worker_ended)
+
+    def _set_timer(self) -> None:
+        """One timer, for the earliest retry."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._delayed:
+            delay = max(0.0, self._delayed[0][0] - self._timing.monotonic())
+            self._timer = asyncio.get_running_loop().call_later(delay, self._offer_delayed)
+
+    def _offer_delayed(self) -> None:
+        now = self._timing.monotonic()
+        while self._delayed and self._delayed[0][0] <= now:
+            _, key = heappop(self._delayed)
+            line = self._lines.get(key)
+            if line is not None and line.due <= now:
+                self._offer(key, line)
+        self._set_timer()
+
+    async def _work(self) -> None:
+        while self._ready:
+            key = self._ready.popleft()
+            line = self._lines[key]
+            await self._deal_with(key, line, line.parcels[0])
+            line.busy = False
+            if line.parcels:
+                self._offer(key, line)
+            else:
+                del self._lines[key]
+                self._wake_settled()
+
+    def _worker_ended(self, worker: asyncio.Task[None]) -> None:
+        """Errors of handlers are judged elsewhere: this is a mistake in here, and the next `put` says so."""
+        self._workers.discard(worker)
+        if not worker.cancelled() and worker.exception() is not None:
+            self._failure = worker.exception()
+            log.error("inbox worker died", peer=self.peer, exc_info=self._failure)
+
+    async def _deal_with(self, key: str, line: _Line, parcel: _Parcel) -> None:
+        if not self._memory.knows(parcel.event):  # or something newer was applied since it arrived
+            try:
+                await self._apply(parcel.event)
+            except Exception as error:  # noqa: BLE001 - whatever a handler raises is judged, the line goes on
+                await self._failed(key, line, parcel, error)
+                return
+            self._observer.handled(self.peer, parcel.event, self._timing.monotonic() - parcel.arrived)
+        line.due = 0.0
+        line.parcels.remove(parcel)
+        self._done(parcel)
+
+    async def _apply(self, event: Event) -> None:
+        async with self._gate or _NO_GATE, asyncio.timeout(self._limits.handling_seconds):
+            try:
+                await self._handle(event)
+            except asyncio.CancelledError as error:
+                worker = asyncio.current_task()
+                if worker is not None and worker.cancelling():
+                    raise
+                raise RuntimeError("the handler cancelled itself") from error
+
+    async def _failed(self, key: str, line: _Line, parcel: _Parcel, error: Exception) -> None:
+        parcel.attempts += 1
+        now = self._timing.monotonic()
+        verdict = self._judge(error)
+        if verdict is Verdict.CRASH:
+            self._observer.crashed(self.peer, parcel.event, error)
+            log.error("handler crashed", peer=self.peer, key=key, type=parcel.event.type, exc_info=error)
+        reason = self._given_up(verdict, parcel, now)
+        if reason is None:
+            self._observer.retried(self.peer, parcel.event, error)
+            line.due = now + self._limits.retry.delay(parcel.attempts, self._timing.random)
+            return
+        letter = DeadLetter(
+            peer=self.peer, key=key, event=parcel.event, reason=reason, error=error, attempts=parcel.attempts
+        )
+        await self._report(letter)
+        line.due = 0.0
+        line.parcels.remove(parcel)
+        self._done(parcel)
+
+    def _given_up(self, verdict: Verdict, parcel: _Parcel, now: float) -> Reason | None:
+        if verdict is Verdict.REJECT:
+            return Reason.REJECTED
+        if verdict is Verdict.CRASH and parcel.attempts >= self._limits.crashes:
+            return Reason.CRASHED
+        if now - parcel.arrived >= self._limits.patience_seconds:
+            return Reason.EXHAUSTED
+        return None
+
+    async def _report(self, letter: DeadLetter) -> None:
+        log.warning(
+            "dead letter",
+            peer=letter.peer,
+            key=letter.key,
+            type=letter.event.type,
+            event_id=letter.event.event_id,
+            reason=letter.reason,
+            attempts=letter.attempts,
+            error=letter.message,
+        )
+        self._observer.dead_letter(letter)
+        try:
+            async with asyncio.timeout(self._limits.handling_seconds):
+                await self._bury(letter)
+        except Exception as error:  # noqa: BLE001 - the log line above stands; the next event must not wait
+            log.warning("dead letter not reported", key=letter.key, error=type(error).__name__)
+
+    def _done(self, parcel: _Parcel) -> None:
+        self._memory.remember(parcel.event)
+        self._pending.discard(parcel.fingerprint)
+        self._bytes -= parcel.event.cost
+        self._acknowledge(parcel.event)
+        if self._room is not None and not self._room.done():
+            self._room.set_result(None)
+
+    def _wake_settled(self) -> None:
+        if self._settled is not None and not self._lines:
+            if not self._settled.done():
+                self._settled.set_result(None)
+            self._settled = None

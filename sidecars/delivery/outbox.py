@@ -1,0 +1,378 @@
+"""What one peer has still to be told, across reconnects, until it acknowledges.
+
+Order of leaving: acknowledgements, the heartbeat, what must be sent again, commands, state. One event of an
+object is under way at a time; different objects travel side by side. Nothing ticks: `next` waits for an
+event, an acknowledgement or the earliest resend, and an outbox without a reader holds no timer.
+"""
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field, replace
+from uuid import uuid4
+
+from sidecars.delivery.lanes import ORDER, Lane, Order, key_of, lane_of
+from sidecars.delivery.pacing import Backoff, Budget, Timing
+from sidecars.delivery.tracks import Entry, Resends, Track
+from sidecars.wire.events import Event
+from tiphys.errors import CallError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxLimits:
+    # An Application with status is 5 to 50 kB: a few hundred changed objects of an absent agent fit, and
+    # for more than that a comparison is cheaper than a queue.
+    bytes: int = 8 << 20
+    # Commands and deletions may use this on top: a full queue of state must not hold them up.
+    reserve_bytes: int = 1 << 20
+    # A Go peer drops the oldest of more than 1000 that wait at its side, silently.
+    state_window: int = 256
+    command_window: int = 64
+    # Beyond this many the marks say "everything": a comparison finds the differences by itself.
+    marks: int = 4096
+    # A peer resends what it has no acknowledgement for, so the oldest may go when it does not read.
+    acknowledgements: int = 10_000
+    resend: Backoff = field(default_factory=lambda: Backoff(base=5.0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxFigures:
+    """For metrics and lists of agents; counters are since the outbox was made."""
+
+    waiting: int
+    under_way: int
+    acknowledgements: int
+    bytes: int
+    oldest_seconds: float
+    marked: int
+    sent: int
+    resent: int
+    acknowledged: int
+    superseded: int
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Keys whose newest state could not be kept; `everything` where they were too many to list."""
+
+    keys: tuple[str, ...] = ()
+    everything: bool = False
+
+    def __bool__(self) -> bool:
+        return self.everything or bool(self.keys)
+
+
+class OutboxObserver:
+    """Told what happens; metrics and the owner's repairs hang here."""
+
+    def acknowledged(self, peer: str, event: Event, seconds: float) -> None:
+        """`seconds` passed since the event was added."""
+
+    def resent(self, peer: str, event: Event, attempt: int) -> None: ...
+
+    def superseded(self, peer: str, event: Event) -> None:
+        """A later event made it superfluous. Of a command: its object was deleted meanwhile."""
+
+    def marked(self, peer: str, key: str) -> None:
+        """The outbox is full: the peer must be compared with, at least at this key."""
+
+
+_NOBODY = OutboxObserver()
+_NO_LIMITS = OutboxLimits()
+_REAL = Timing()
+
+
+class Outbox:
+    """Every method but `next` and `settled` returns at once; one task at a time may wait in `next`."""
+
+    __slots__ = (
+        "_acknowledged", "_acknowledgements", "_budget", "_bytes", "_everything", "_heartbeat", "_incarnation",
+        "_limits", "_marks", "_number", "_observer", "_ready", "_resends", "_resent", "_sent", "_settled",
+        "_superseded", "_timing", "_tracks", "_under_way", "_waiter", "_windows", "peer",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        peer: str,
+        limits: OutboxLimits = _NO_LIMITS,
+        budget: Budget | None = None,
+        observer: OutboxObserver = _NOBODY,
+        timing: Timing = _REAL,
+        incarnation: str = "",
+    ) -> None:
+        self.peer = peer
+        self._limits = limits
+        self._budget = budget
+        self._observer = observer
+        self._timing = timing
+        self._incarnation = incarnation or uuid4().hex[:16]
+        self._number = 0
+        self._tracks: dict[str, Track] = {}
+        self._under_way: dict[int, str] = {}
+        self._ready: dict[Lane, deque[str]] = {Lane.COMMAND: deque(), Lane.STATE: deque()}
+        self._windows = {Lane.COMMAND: limits.command_window, Lane.STATE: limits.state_window}
+        self._acknowledgements: deque[Event] = deque()
+        self._heartbeat: Event | None = None
+        self._resends = Resends(self._tracks, self._under_way)
+        self._marks: dict[str, None] = {}
+        self._everything = False
+        self._bytes = 0
+        self._waiter: asyncio.Future[None] | None = None
+        self._settled: asyncio.Future[None] | None = None
+        self._sent = self._resent = self._acknowledged = self._superseded = 0
+
+    def add(self, event: Event) -> bool:
+        """False where there is no room: the key is marked, and of a command the caller must tell its giver."""
+        lane = lane_of(event)
+        if lane is Lane.ACKNOWLEDGEMENT:
+            if len(self._acknowledgements) >= self._limits.acknowledgements:
+                self._acknowledgements.popleft()
+            self._acknowledgements.append(event)
+        elif lane is Lane.HEARTBEAT:
+            self._heartbeat = event
+        elif not event.resource_id:
+            raise CallError(f"event {event.type} for {self.peer} has no resource id: no peer would take it")
+        elif not self._keep(event, lane):
+            return False
+        self._wake()
+        return True
+
+    def acknowledge(self, acknowledgement: Event) -> bool:
+        """The peer is done with an event. False where it is not under way, which is ordinary after a resend."""
+        found = self._find(acknowledgement)
+        if found is None:
+            return False
+        key, track, entry = found
+        self._land(track, entry)
+        self._acknowledged += 1
+        self._observer.acknowledged(self.peer, entry.event, self._timing.monotonic() - entry.added)
+        if track.waiting:
+            self._offer(key, track)
+        else:
+            del self._tracks[key]
+        self._wake()
+        return True
+
+    def resume(self) -> None:
+        """A new stream: what was under way on the old one is due at once, in its old order."""
+        self._resends.make_due(self._timing.monotonic())
+        self._wake()
+
+    async def next(self) -> Event:
+        """What leaves next. A resend keeps its event's ids, attributes and payload."""
+        if self._waiter is not None:
+            raise CallError(f"two streams read the outbox of {self.peer} at once")
+        loop = asyncio.get_running_loop()
+        while True:
+            event = self.take()
+            if event is not None:
+                return event
+            self._waiter = loop.create_future()
+            delay = self._seconds_to_resend()
+            timer = None if delay is None else loop.call_later(delay, self._wake)
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+                if timer is not None:
+                    timer.cancel()
+
+    def take(self) -> Event | None:
+        """As `next`, but None where it would wait."""
+        if self._acknowledgements:
+            event: Event | None = self._acknowledgements.popleft()
+        elif self._heartbeat is not None:
+            event, self._heartbeat = self._heartbeat, None
+        else:
+            now = self._timing.monotonic()
+            return self._take_due(now) or self._take_new(Lane.COMMAND, now) or self._take_new(Lane.STATE, now)
+        self._wake_settled()
+        return event
+
+    async def settled(self) -> None:
+        """Returns once nothing waits and nothing is under way; the caller bounds it."""
+        while self._tracks or self._acknowledgements:
+            if self._settled is None:
+                self._settled = asyncio.get_running_loop().create_future()
+            await asyncio.shield(self._settled)
+
+    def take_marks(self) -> Marks:
+        """What must be compared because it did not fit; marks begin anew."""
+        marks = Marks(tuple(self._marks), self._everything)
+        self._marks.clear()
+        self._everything = False
+        return marks
+
+    def clear(self) -> None:
+        """The peer is gone for good: everything is forgotten and its share of the budget returned."""
+        self._charge(-self._bytes)
+        self._tracks.clear()
+        self._under_way.clear()
+        self._acknowledgements.clear()
+        self._windows = {Lane.COMMAND: self._limits.command_window, Lane.STATE: self._limits.state_window}
+        for queue in self._ready.values():
+            queue.clear()
+        self._wake_settled()
+
+    def figures(self) -> OutboxFigures:
+        """Walks over all keys: for a scrape, not for every event."""
+        oldest = min(
+            ((track.under_way or track.waiting[0]).added for track in self._tracks.values()),
+            default=self._timing.monotonic(),
+        )
+        return OutboxFigures(
+            waiting=sum(len(track.waiting) for track in self._tracks.values()),
+            under_way=len(self._under_way),
+            acknowledgements=len(self._acknowledgements),
+            bytes=self._bytes,
+            oldest_seconds=self._timing.monotonic() - oldest,
+            marked=len(self._marks) + self._everything,
+            sent=self._sent,
+            resent=self._resent,
+            acknowledged=self._acknowledged,
+            superseded=self._superseded,
+        )
+
+    def _keep(self, event: Event, lane: Lane) -> bool:
+        key = key_of(event)
+        track = self._tracks.setdefault(key, Track())
+        entry = Entry(event, lane=lane, number=self._number, added=self._timing.monotonic())
+        waiting = track.joined_by(entry)
+        dropped = [old for old in track.waiting if old not in waiting]
+        fits = self._has_room(event.cost - sum(old.event.cost for old in dropped), lane)
+        for old in dropped:
+            self._charge(-old.event.cost)
+            self._count_superseded(old)
+        track.waiting = waiting
+        if fits:
+            self._number += 1
+            self._charge(event.cost)
+            self._offer(key, track)
+            return True
+        waiting.remove(entry)
+        self._mark(key)
+        if not track:
+            del self._tracks[key]
+        return False
+
+    def _has_room(self, amount: int, lane: Lane) -> bool:
+        if not self._bytes:  # one event always fits, or a large one could never leave
+            return True
+        limit = self._limits.bytes + (self._limits.reserve_bytes if lane is Lane.COMMAND else 0)
+        fits_here = self._bytes + amount <= limit
+        return fits_here and (self._budget is None or self._budget.has_room(amount))
+
+    def _mark(self, key: str) -> None:
+        if not self._everything:
+            self._marks[key] = None
+        if len(self._marks) > self._limits.marks:
+            self._marks.clear()
+            self._everything = True
+        self._observer.marked(self.peer, key)
+
+    def _offer(self, key: str, track: Track) -> None:
+        """Puts the key into its lane's queue, or has a stuck event give way to what supersedes it."""
+        stuck = track.under_way
+        if stuck is None:
+            lane = track.lane
+            # A key that stands among the state moves up; its old place is skipped later.
+            if track.ready is None or (track.ready is Lane.STATE and lane is Lane.COMMAND):
+                track.ready = lane
+                self._ready[lane].append(key)
+        elif stuck.attempts > 1 and track.heir():
+            # The peer did not answer even a resend, and backoff may be minutes by now.
+            self._resends.schedule(key, stuck, due=self._timing.monotonic())
+
+    def _take_due(self, now: float) -> Event | None:
+        found = self._resends.pop(now)
+        if found is None:
+            return None
+        key, track, entry = found
+        if track.heir():  # never again what is stale
+            self._land(track, entry)
+            self._count_superseded(entry)
+            return self._launch(key, track, entry.window, now)
+        self._resent += 1
+        self._schedule_resend(key, entry, now)
+        self._observer.resent(self.peer, entry.event, entry.attempts)
+        return entry.event
+
+    def _take_new(self, lane: Lane, now: float) -> Event | None:
+        queue = self._ready[lane]
+        while queue and self._windows[lane] > 0:
+            key = queue.popleft()
+            track = self._tracks.get(key)
+            if track is None or track.ready is not lane:
+                continue
+            track.ready = None
+            if track.waiting and track.under_way is None:
+                return self._launch(key, track, lane, now)
+        return None
+
+    def _launch(self, key: str, track: Track, window: Lane, now: float) -> Event:
+        entry = track.waiting.pop(0)
+        track.under_way = entry
+        entry.window = window
+        self._windows[window] -= 1
+        self._under_way[entry.number] = key
+        order = str(Order(self._incarnation, entry.number))
+        numbered = replace(entry.event, extensions={**entry.event.extensions, ORDER: order})
+        entry.event = numbered.stamped(self._timing.now())
+        self._sent += 1
+        self._schedule_resend(key, entry, now)
+        return entry.event
+
+    def _schedule_resend(self, key: str, entry: Entry, now: float) -> None:
+        entry.attempts += 1
+        delay = self._limits.resend.delay(entry.attempts, self._timing.random)
+        self._resends.schedule(key, entry, due=now + delay)
+
+    def _find(self, acknowledgement: Event) -> tuple[str, Track, Entry] | None:
+        order = Order.of(acknowledgement)
+        if order is None:  # a peer that does not echo attributes: the window bounds the search
+            numbers = list(self._under_way)
+        else:
+            numbers = [order.number] if order.incarnation == self._incarnation else []
+        for number in numbers:
+            key = self._under_way.get(number)
+            if key is None:
+                continue
+            track = self._tracks[key]
+            entry = track.under_way
+            if entry is not None and _same_ids(entry.event, acknowledgement):
+                return key, track, entry
+        return None
+
+    def _land(self, track: Track, entry: Entry) -> None:
+        track.under_way = None
+        del self._under_way[entry.number]
+        self._windows[entry.window] += 1
+        self._charge(-entry.event.cost)
+
+    def _count_superseded(self, entry: Entry) -> None:
+        self._superseded += 1
+        self._observer.superseded(self.peer, entry.event)
+
+    def _charge(self, amount: int) -> None:
+        self._bytes += amount
+        if self._budget is not None:
+            self._budget.used += amount
+
+    def _seconds_to_resend(self) -> float | None:
+        earliest = self._resends.earliest()
+        return None if earliest is None else max(0.0, earliest - self._timing.monotonic())
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+        self._wake_settled()
+
+    def _wake_settled(self) -> None:
+        if self._settled is not None and not self._tracks and not self._acknowledgements:
+            if not self._settled.done():
+                self._settled.set_result(None)
+            self._settled = None
+
+
+def _same_ids(event: Event, acknowledgement: Event) -> bool:
+    return event.resource_id == acknowledgement.resource_id and event.event_id == acknowledgement.event_id

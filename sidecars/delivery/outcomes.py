@@ -1,0 +1,62 @@
+"""What became of an event: applied, to be tried again, or never to be applied."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, StrEnum, auto
+
+from kube.errors import ApiError, BadRequestError, InvalidError, NotFoundError
+from sidecars.wire.events import Event, Target
+from tiphys.errors import CallError, ObjectError, SurroundingsError
+
+
+class Verdict(Enum):
+    RETRY = auto()
+    REJECT = auto()
+    CRASH = auto()  # no error that we know of: a mistake of ours
+
+
+class Reason(StrEnum):
+    """Why an event became a dead letter: the same word in metric, log and condition."""
+
+    REJECTED = "rejected"
+    EXHAUSTED = "exhausted"
+    CRASHED = "crashed"
+
+
+# An API server that says this of an object will say it again; so does our own judgement of an object.
+_FOR_GOOD = (InvalidError, BadRequestError, NotFoundError, ObjectError, CallError)
+# Forbidden and Unauthorized are here too: an administrator may repair them while we try.
+_PASSING = (ApiError, SurroundingsError, TimeoutError, OSError)
+
+
+def judge(error: Exception) -> Verdict:
+    """Whether it is worth trying again. The order matters: the refusals are API errors too."""
+    if isinstance(error, _FOR_GOOD):
+        return Verdict.REJECT
+    if isinstance(error, _PASSING):
+        return Verdict.RETRY
+    return Verdict.CRASH
+
+
+Judge = Callable[[Exception], Verdict]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """An event that was acknowledged without being applied: whoever gets this says so where people look."""
+
+    peer: str
+    key: str
+    event: Event
+    reason: Reason
+    error: Exception
+    attempts: int
+
+    @property
+    def message(self) -> str:
+        """One line. What an API server says of a repository may quote its credentials: only the kind of
+        error is told then.
+        """
+        if self.event.target == Target.REPOSITORY:
+            return type(self.error).__name__
+        return str(self.error) or type(self.error).__name__

@@ -1,0 +1,165 @@
+"""Joins one peer's outbox and inbox to a stream, for as long as that lives; both ends use it.
+
+The principal keeps a `Peer` for every agent, an agent one for its principal. Queues outlive streams: when a
+stream dies the next one carries on, and a second stream of the same peer ends the first before it begins.
+"""
+
+import asyncio
+from enum import StrEnum
+from typing import Protocol
+
+from sidecars.delivery.inbox import Inbox
+from sidecars.delivery.outbox import Outbox
+from sidecars.wire.events import Event
+from tiphys.errors import SurroundingsError
+
+
+class Stream(Protocol):
+    """One connection. Either call may raise `SurroundingsError` when it is lost."""
+
+    async def send(self, event: Event) -> None:
+        """Returns when the transport has taken it."""
+        ...
+
+    async def receive(self) -> Event | None:
+        """None when the peer has finished. An idle stream is no error: the transport's keepalive notices
+        a dead one.
+        """
+        ...
+
+
+class Ending(StrEnum):
+    """Why a stream is no longer served."""
+
+    FINISHED = "the peer finished"
+    SUPERSEDED = "a newer stream of the same peer took over"
+    STOPPED = "we stopped"
+
+
+# A peer that does not read for a minute is as good as gone; its next stream gets everything.
+SEND_SECONDS = 60.0
+# Reader and writer end at once when they are cancelled, unless a transport hangs in its clean-up.
+HANDOVER_SECONDS = 10.0
+
+
+class _Session:
+    __slots__ = ("_stream", "_tasks", "ended", "ending")
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._tasks: tuple[asyncio.Task[None], ...] = ()
+        self.ending: Ending | None = None
+        self.ended = asyncio.get_running_loop().create_future()
+
+    async def run(self, outbox: Outbox, inbox: Inbox) -> None:
+        outbox.resume()
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._tasks = (
+                    group.create_task(self._read(outbox, inbox), name=f"reads {outbox.peer}"),
+                    group.create_task(self._write(outbox), name=f"writes {outbox.peer}"),
+                )
+        except BaseExceptionGroup as problems:
+            problem = _first(problems)
+            if self.ending is None or not isinstance(problem, SurroundingsError):
+                raise problem from problem.__cause__
+
+    def end(self, ending: Ending) -> None:
+        if self.ending is None:
+            self.ending = ending
+        for task in self._tasks:
+            task.cancel()
+
+    async def _read(self, outbox: Outbox, inbox: Inbox) -> None:
+        while (event := await self._stream.receive()) is not None:
+            if event.is_acknowledgement:
+                outbox.acknowledge(event)
+            else:
+                await inbox.put(event)
+        self.end(Ending.FINISHED)
+
+    async def _write(self, outbox: Outbox) -> None:
+        while True:
+            event = await outbox.next()
+            try:
+                async with asyncio.timeout(SEND_SECONDS):
+                    await self._stream.send(event)
+            except TimeoutError as error:
+                raise SurroundingsError(
+                    f"{outbox.peer} took nothing from its stream for {SEND_SECONDS:.0f} s: stream given up"
+                ) from error
+
+
+class Peer:
+    """The other end, connected or not."""
+
+    __slots__ = ("_session", "inbox", "outbox")
+
+    def __init__(self, *, outbox: Outbox, inbox: Inbox) -> None:
+        self.outbox = outbox
+        self.inbox = inbox
+        self._session: _Session | None = None
+
+    @property
+    def connected(self) -> bool:
+        return self._session is not None
+
+    async def serve(self, stream: Stream) -> Ending:
+        """Runs the stream to its end and says why it ended; raises what broke it."""
+        session = _Session(stream)
+        earlier, self._session = self._session, session
+        try:
+            if earlier is not None:
+                earlier.end(Ending.SUPERSEDED)
+                await self._wait_for(earlier)
+            if session.ending is None:  # or it was superseded while it waited
+                await session.run(self.outbox, self.inbox)
+            return session.ending or Ending.FINISHED
+        finally:
+            session.ended.set_result(None)
+            if self._session is session:
+                self._session = None
+
+    def disconnect(self) -> None:
+        """Ends the present stream, if there is one; its `serve` returns `STOPPED`."""
+        if self._session is not None:
+            self._session.end(Ending.STOPPED)
+
+    async def drain(self, seconds: float) -> bool:
+        """Lets what is there be delivered and dealt with; False where the time was too short.
+
+        The caller has stopped adding events, and disconnects afterwards.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                await self.inbox.settled()
+                await self.outbox.settled()
+        except TimeoutError:
+            return False
+        return True
+
+    async def close(self) -> None:
+        """The peer is gone for good, or the process ends."""
+        session = self._session
+        if session is not None:
+            session.end(Ending.STOPPED)
+            await self._wait_for(session)
+        await self.inbox.close()
+        self.outbox.clear()
+
+    async def _wait_for(self, session: _Session) -> None:
+        try:
+            async with asyncio.timeout(HANDOVER_SECONDS):
+                await asyncio.shield(session.ended)
+        except TimeoutError as error:
+            raise SurroundingsError(
+                f"the earlier stream of {self.outbox.peer} did not end within {HANDOVER_SECONDS:.0f} s"
+            ) from error
+
+
+def _first(problems: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Reader and writer of one stream fail for one reason: one exception says it."""
+    problem: BaseException = problems
+    while isinstance(problem, BaseExceptionGroup):
+        problem = problem.exceptions[0]
+    return problem
