@@ -1,0 +1,133 @@
+import io
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import structlog
+
+from tiphys import logs
+
+
+@pytest.fixture(autouse=True)
+def configuration_of_before() -> Iterator[None]:
+    handlers, level = logging.root.handlers[:], logging.root.level
+    yield
+    structlog.reset_defaults()
+    logging.root.handlers, logging.root.level = handlers, level
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def lines(stream: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+
+def test_a_file_gets_json_lines_with_level_and_time() -> None:
+    stream = io.StringIO()
+    logs.configure(stream=stream)
+
+    logs.get_logger().info("project written", **{logs.NAMESPACE: "argocd", logs.NAME: "web"})
+
+    [line] = lines(stream)
+    assert line.pop("timestamp").endswith("Z")
+    assert line == {"message": "project written", "level": "info", "namespace": "argocd", "name": "web"}
+
+
+def test_a_terminal_gets_a_line_for_people(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    stream = Terminal()
+    logs.configure(stream=stream)
+
+    logs.get_logger().warning("project refused", **{logs.NAME: "web"})
+
+    assert "project refused" in stream.getvalue()
+    assert "name=web" in stream.getvalue()
+    assert "\x1b" not in stream.getvalue()
+
+
+def test_a_form_that_is_asked_for_wins_over_the_stream() -> None:
+    stream = Terminal()
+    logs.configure(stream=stream, form=logs.Form.JSON)
+
+    logs.get_logger().info("hello")
+
+    assert lines(stream)[0]["message"] == "hello"
+
+
+def test_lines_below_the_level_are_dropped() -> None:
+    stream = io.StringIO()
+    logs.configure(stream=stream, level="warning")
+
+    logs.get_logger().info("not this")
+    logs.get_logger().warning("but this")
+
+    assert [line["message"] for line in lines(stream)] == ["but this"]
+
+
+def test_libraries_come_out_of_the_same_end() -> None:
+    stream = io.StringIO()
+    logs.configure(stream=stream)
+
+    logging.getLogger("aiohttp.access").info("not this")
+    logging.getLogger("aiohttp.server").error("failed for %s", "Bearer abcdefghijkl")
+
+    [line] = lines(stream)
+    assert line["message"] == "failed for Bearer [removed]"
+    assert (line["logger"], line["level"]) == ("aiohttp.server", "error")
+
+
+def test_an_exception_keeps_its_traceback_and_loses_its_secrets() -> None:
+    stream = io.StringIO()
+    logs.configure(stream=stream)
+
+    def fail() -> None:
+        raise ValueError("cannot reach https://bob:hunter2@example.org/")
+
+    try:
+        fail()
+    except ValueError as error:
+        logs.get_logger().exception("failed", **{logs.ERROR: error})
+
+    [line] = lines(stream)
+    assert line["error"] == "ValueError: cannot reach https://bob:[removed]@example.org/"
+    assert "Traceback" in line["exception"]
+    assert "hunter2" not in stream.getvalue(), "not even in the source line that the traceback shows"
+
+
+def test_a_line_break_in_a_users_text_starts_no_new_line() -> None:
+    stream = io.StringIO()
+    logs.configure(stream=stream)
+
+    logs.get_logger().info("read", **{logs.NAME: 'web\n{"message": "forged"}'})
+
+    assert len(stream.getvalue().splitlines()) == 1
+
+
+def test_a_long_text_is_cut() -> None:
+    stream = io.StringIO()
+    logs.configure(stream=stream)
+
+    logs.get_logger().info("read", **{logs.REASON: "x" * 100_000})
+
+    assert lines(stream)[0]["reason"].endswith("x… (100000 characters)")
+    assert len(stream.getvalue()) < 3000
+
+
+def test_context_of_a_task_is_in_each_of_its_lines() -> None:
+    stream = io.StringIO()
+    logs.configure(stream=stream)
+
+    with structlog.contextvars.bound_contextvars(**{logs.AGENT: "blue"}):
+        logs.get_logger().info("connected")
+
+    assert lines(stream)[0]["agent"] == "blue"
+
+
+def test_an_exception_without_a_text_is_named() -> None:
+    assert logs.describe(TimeoutError()) == "TimeoutError"
+    assert logs.describe(OSError("two\nlines")) == "OSError: two lines"

@@ -1,0 +1,96 @@
+import time
+
+import pytest
+
+from tiphys.redaction import REMOVED, redacted, redacted_text
+
+TOKEN = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJzeXN0ZW0ifQ.c2lnbmF0dXJlLW1hcmtlcg"
+KEY = "-----BEGIN EC PRIVATE KEY-----\nTUFSS0VS\n-----END EC PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "password",
+        "clientSecret",
+        "bearer_token",
+        "bearerToken",
+        "tls.keyData",
+        "Authorization",
+        "Set-Cookie",
+        "api-key",
+    ],
+)
+def test_a_value_goes_where_its_key_names_a_secret(key: str) -> None:
+    assert redacted({key: "marker"}) == {key: REMOVED}
+
+
+@pytest.mark.parametrize("key", ["secret_name", "token_file", "secretName", "key", "name", "tokens_seen"])
+def test_a_value_stays_where_its_key_only_sounds_like_one(key: str) -> None:
+    assert redacted({key: "web"}) == {key: "web"}
+
+
+def test_an_empty_secret_is_worth_seeing() -> None:
+    assert redacted({"password": ""}) == {"password": ""}
+
+
+def test_all_data_of_a_secret_goes_however_deep_it_sits() -> None:
+    secret = {
+        "kind": "Secret",
+        "metadata": {"name": "repo"},
+        "data": {"url": "bWFya2Vy"},
+        "stringData": {"a": "b"},
+    }
+
+    cleaned = redacted({"objects": [{"object": secret}]})
+
+    assert cleaned["objects"][0]["object"] == {
+        "kind": "Secret",
+        "metadata": {"name": "repo"},
+        "data": REMOVED,
+        "stringData": REMOVED,
+    }
+
+
+def test_data_of_a_config_map_stays() -> None:
+    config = {"kind": "ConfigMap", "data": {"url": "https://argocd.example.org"}}
+    assert redacted(config) == config
+
+
+def test_what_kubectl_remembers_of_a_secret_goes_too() -> None:
+    annotations = {"kubectl.kubernetes.io/last-applied-configuration": '{"data": {"url": "bWFya2Vy"}}'}
+    assert redacted(annotations) == {"kubectl.kubernetes.io/last-applied-configuration": REMOVED}
+
+
+@pytest.mark.parametrize(
+    ("text", "cleaned"),
+    [
+        (f"refused {TOKEN} of bob", f"refused {REMOVED} of bob"),
+        (f"read {KEY} from a file", f"read {REMOVED} from a file"),
+        (KEY[:40], REMOVED),
+        ("Authorization: Bearer abc.def-ghi", f"Authorization: Bearer {REMOVED}"),
+        ("authorization: basic Ym9iOm1hcmtlcg==", f"authorization: basic {REMOVED}"),
+        ("https://bob:marker@example.org/x", f"https://bob:{REMOVED}@example.org/x"),
+        ("https://example.org:8443/x@y", "https://example.org:8443/x@y"),
+        ("oidc: bearer of news", "oidc: bearer of news"),
+    ],
+)
+def test_a_text_loses_what_looks_like_a_secret(text: str, cleaned: str) -> None:
+    assert redacted_text(text) == cleaned
+    assert redacted(text.encode()) == cleaned
+
+
+def test_nesting_without_end_ends() -> None:
+    endless: dict[str, object] = {}
+    endless["self"] = endless
+    assert REMOVED in str(redacted(endless))
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    ["eyJ" + "a" * 100_000, "-----BEGIN " * 10_000, "://" * 30_000, "://a" * 30_000, "-eyJaaaaaaaa" * 20_000],
+)
+def test_a_hostile_text_costs_linear_time(hostile: str) -> None:
+    started = time.process_time()
+    redacted_text(hostile)
+    assert time.process_time() - started < 2
