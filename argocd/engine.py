@@ -43,12 +43,10 @@ def judge(case: Case, *, today: date, rules: Sequence[Rule] = CATALOGUE) -> list
     namespace = reading.text(metadata, "namespace")
     plan = _plans(case.surroundings.configuration, rules).plan(case.kind, case.operation, namespace)
     asked = plan.everything if case.old is None else plan.changed(case.old, case.object)
-    judgements = [
-        Judgement(finding, action)
-        for rule, action, mask in plan.steps
-        if mask & asked
-        for finding in _ask(rule, case)
-    ]
+    judgements: list[Judgement] = []
+    for rule, action, mask in plan.steps:
+        if mask & asked:
+            judgements += _ask(rule, action, case)
     return _weigh(judgements, case, today=today) if judgements else judgements
 
 
@@ -60,12 +58,13 @@ def _always_passes(case: Case) -> bool:
     )
 
 
-def _ask(rule: Rule, case: Case) -> list[Finding]:
+def _ask(rule: Rule, action: Action, case: Case) -> list[Judgement]:
     try:
-        return list(rule.check(case))
+        return [Judgement(finding, action) for finding in rule.check(case)]
     except Exception as error:  # noqa: BLE001 - one broken rule must not stop every write to a cluster
         # The type alone: an exception's text may quote the object, and the object may be a Secret.
-        return [Finding(rule.id, "", f"this rule failed with {type(error).__name__} and judged nothing")]
+        broken = f"this rule failed with {type(error).__name__} and judged nothing"
+        return [Judgement(Finding(rule.id, "", broken), Action.WARN)]
 
 
 def _weigh(judgements: list[Judgement], case: Case, *, today: date) -> list[Judgement]:

@@ -1,0 +1,62 @@
+"""The rules as a whole."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from argocd import rules
+from argocd.catalogue import CATALOGUE
+from argocd.changing import path_of
+from argocd.judging import Action, Operation, Rule
+
+EVERY_RULE = [pytest.param(rule, id=rule.id) for rule in CATALOGUE]
+
+
+def test_ids_are_unique() -> None:
+    ids = [rule.id for rule in CATALOGUE]
+    assert sorted(ids) == sorted(set(ids))
+
+
+def test_every_module_of_rules_is_listed() -> None:
+    folder = Path(rules.__file__).parent
+    listed = {rule.check.__module__ for rule in CATALOGUE}
+    for file in folder.glob("*.py"):
+        if "RULES" in file.read_text() and file.stem != "__init__":
+            assert any(name.endswith(f"rules.{file.stem}") for name in listed), f"{file.name} is not listed"
+
+
+@pytest.mark.parametrize("rule", EVERY_RULE)
+def test_a_rule_can_be_documented(rule: Rule) -> None:
+    assert re.fullmatch(r"[a-z]+(-[a-z]+)*/[a-z0-9]+(-[a-z0-9]+)*", rule.id)
+    assert rule.title
+    assert not rule.title.endswith(".")
+    assert "\n" not in rule.title
+    assert rule.explanation.endswith(".")
+    assert rule.bad.strip()
+    assert rule.good.strip()
+    assert rule.kinds
+    assert rule.action is not Action.OFF
+
+
+@pytest.mark.parametrize("rule", EVERY_RULE)
+def test_a_rule_reads_fields_that_an_update_can_compare(rule: Rule) -> None:
+    assert rule.reads or rule.operations == {Operation.DELETE}
+    for read in rule.reads:
+        assert path_of(read)[0] in {
+            "metadata",
+            "spec",
+            "status",
+            "operation",
+            "data",
+            "type",
+            "apiVersion",
+            "kind",
+        }
+        assert "[]" not in read
+
+
+@pytest.mark.parametrize("rule", EVERY_RULE)
+def test_a_rule_about_neighbours_warns_unless_it_guards_a_deletion(rule: Rule) -> None:
+    if rule.neighbours and Operation.DELETE not in rule.operations:
+        assert rule.action is Action.WARN

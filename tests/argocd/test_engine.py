@@ -1,0 +1,226 @@
+"""Asking the rules."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+import pytest
+
+from argocd import names
+from argocd.engine import MAX_MESSAGE, Judgement, judge
+from argocd.judging import (
+    Action,
+    Case,
+    Check,
+    Finding,
+    Kind,
+    Object,
+    Operation,
+    Profile,
+    Rule,
+    Surroundings,
+    Writer,
+)
+from argocd.neighbours import Nothing
+from argocd.policy import Configuration, Exemption, NamespacePolicy
+from argocd.settings import Settings
+
+TODAY = date(2026, 9, 1)
+
+
+def finding_of(rule: str, message: str = "wrong") -> Callable[[Case], Iterable[Finding]]:
+    return lambda _: [Finding(rule, "spec", message)]
+
+
+def rule(
+    name: str,
+    *,
+    reads: tuple[str, ...] = ("spec.field",),
+    kinds: frozenset[Kind] = frozenset({Kind.PROJECT}),
+    action: Action = Action.DENY,
+    operations: frozenset[Operation] = frozenset({Operation.CREATE, Operation.UPDATE}),
+    check: Check | None = None,
+) -> Rule:
+    return Rule(
+        id=f"project/{name}",
+        kinds=kinds,
+        profile=Profile.RECOMMENDED,
+        action=action,
+        reads=reads,
+        title="",
+        explanation="",
+        bad="",
+        good="",
+        check=check or finding_of(f"project/{name}"),
+        operations=operations,
+    )
+
+
+def project(**parts: Any) -> Object:
+    return {"metadata": {"name": "pay", "namespace": "argocd"}, "spec": {"field": 1, "other": 1}, **parts}
+
+
+def case(
+    thing: Object | None = None,
+    *,
+    old: Object | None = None,
+    operation: Operation | None = None,
+    configuration: Configuration | None = None,
+    writer: Writer | None = None,
+    kind: Kind = Kind.PROJECT,
+) -> Case:
+    return Case(
+        kind=kind,
+        object=project() if thing is None else thing,
+        old=old,
+        operation=operation or (Operation.UPDATE if old is not None else Operation.CREATE),
+        surroundings=Surroundings(
+            settings=Settings(), configuration=configuration or Configuration(), neighbours=Nothing()
+        ),
+        writer=writer or Writer(),
+    )
+
+
+def asked(judgements: list[Judgement]) -> list[str]:
+    return [judgement.finding.rule.removeprefix("project/") for judgement in judgements]
+
+
+def test_findings_come_in_the_order_of_the_rules() -> None:
+    rules = [rule("b"), rule("a"), rule("c", action=Action.WARN)]
+    found = judge(case(), today=TODAY, rules=rules)
+    assert asked(found) == ["b", "a", "c"]
+    assert [judgement.action for judgement in found] == [Action.DENY, Action.DENY, Action.WARN]
+
+
+def test_a_rule_is_asked_about_its_kinds_and_about_every_kind_if_it_says_so() -> None:
+    rules = [
+        rule("application", kinds=frozenset({Kind.APPLICATION})),
+        rule("any", kinds=frozenset({Kind.ANY})),
+        rule("project"),
+    ]
+    assert asked(judge(case(), today=TODAY, rules=rules)) == ["any", "project"]
+    assert asked(judge(case(kind=Kind.ANY), today=TODAY, rules=rules)) == ["any"]
+
+
+def test_an_update_asks_only_the_rules_whose_fields_changed() -> None:
+    rules = [
+        rule("field"),
+        rule("other", reads=("spec.other",)),
+        rule("labels", reads=("metadata.labels",)),
+        rule("both", reads=("metadata.labels", "spec.field")),
+        rule("whole", reads=("spec",)),
+    ]
+    changed = case(project(spec={"field": 2, "other": 1}), old=project())
+    assert asked(judge(changed, today=TODAY, rules=rules)) == ["field", "both", "whole"]
+
+
+def test_a_rule_that_names_no_field_is_asked_at_every_update() -> None:
+    assert asked(judge(case(old=project()), today=TODAY, rules=[rule("always", reads=())])) == ["always"]
+
+
+def test_an_update_without_its_old_object_is_judged_as_a_whole() -> None:
+    rules = [rule("a"), rule("always", reads=())]
+    assert asked(judge(case(operation=Operation.UPDATE), today=TODAY, rules=rules)) == ["a", "always"]
+
+
+def test_a_deletion_asks_the_rules_about_deletions() -> None:
+    rules = [rule("a"), rule("deleting", operations=frozenset({Operation.DELETE}))]
+    assert asked(judge(case(operation=Operation.DELETE), today=TODAY, rules=rules)) == ["deleting"]
+
+
+@pytest.mark.parametrize("old", [None, project()])
+def test_an_object_that_is_being_deleted_passes(old: Object | None) -> None:
+    going = project(metadata={"name": "pay", "deletionTimestamp": "2026-09-01T00:00:00Z"})
+    assert judge(case(going, old=old), today=TODAY, rules=[rule("a", reads=())]) == []
+    assert judge(case(project(), old=going), today=TODAY, rules=[rule("a", reads=())]) == []
+
+
+def test_the_garbage_collector_passes() -> None:
+    collecting = case(operation=Operation.DELETE, writer=Writer(user=names.GARBAGE_COLLECTOR))
+    deleting = rule("deleting", operations=frozenset({Operation.DELETE}))
+    assert judge(collecting, today=TODAY, rules=[deleting]) == []
+
+
+def test_rules_about_operations_and_finalizers_only_warn() -> None:
+    rules = [rule("operation", reads=("operation",)), rule("finalizers", reads=("metadata.finalizers",))]
+    syncing = case(project(operation={"sync": {}}), old=project())
+    assert [judgement.action for judgement in judge(syncing, today=TODAY, rules=rules)] == [Action.WARN]
+    also_changed = case(project(operation={}, spec={"field": 2}), old=project())
+    assert [judgement.action for judgement in judge(also_changed, today=TODAY, rules=rules)] == [Action.DENY]
+
+
+def test_a_refresh_request_is_no_change_of_the_annotations() -> None:
+    refreshed = project(metadata={**project()["metadata"], "annotations": {names.REFRESH: "normal"}})
+    rules = [rule("annotations", reads=("metadata.annotations",))]
+    assert judge(case(refreshed, old=project()), today=TODAY, rules=rules) == []
+
+
+def test_a_rule_that_is_off_is_not_asked() -> None:
+    def never(_: Case) -> Iterator[Finding]:
+        raise AssertionError
+
+    configuration = Configuration(rules={"project/a": Action.OFF})
+    rules = [rule("a", check=never), rule("b")]
+    assert asked(judge(case(configuration=configuration), today=TODAY, rules=rules)) == ["b"]
+
+
+def test_the_namespace_of_the_object_decides() -> None:
+    configuration = Configuration(
+        namespaces=(
+            NamespacePolicy(match="team-a", rules={"project/*": Action.AUDIT}),
+            NamespacePolicy(match="team-*", rules={"project/*": Action.WARN}),
+        )
+    )
+    rules = [rule("a")]
+
+    def action_in(namespace: str) -> Action:
+        there = project(metadata={"namespace": namespace})
+        return judge(case(there, configuration=configuration), today=TODAY, rules=rules)[0].action
+
+    assert [action_in(namespace) for namespace in ("team-a", "team-b", "argocd", "team-a")] == [
+        Action.AUDIT,
+        Action.WARN,
+        Action.DENY,
+        Action.AUDIT,
+    ]
+
+
+def test_an_exempted_finding_is_reported_with_its_exemption() -> None:
+    exemption = Exemption(rules=("project/a",), names=("pay",), until=TODAY)
+    configuration = Configuration(exemptions=(exemption,))
+    found = judge(case(configuration=configuration), today=TODAY, rules=[rule("a"), rule("b")])
+    assert [(judgement.action, judgement.exemption) for judgement in found] == [
+        (Action.AUDIT, exemption),
+        (Action.DENY, None),
+    ]
+    later = judge(case(configuration=configuration), today=date(2026, 9, 2), rules=[rule("a")])
+    assert [(judgement.action, judgement.exemption) for judgement in later] == [(Action.DENY, None)]
+
+
+def test_a_rule_that_fails_says_so_without_the_object_and_stops_nobody() -> None:
+    def failing(judged: Case) -> Iterator[Finding]:
+        raise KeyError(judged.object["metadata"]["name"])
+
+    found = judge(case(), today=TODAY, rules=[rule("a", check=failing), rule("b")])
+    assert found[0].finding == Finding("project/a", "", "this rule failed with KeyError and judged nothing")
+    assert found[0].action is Action.WARN
+    assert asked(found) == ["a", "b"]
+
+
+def test_a_message_is_cut_where_nobody_reads_on() -> None:
+    long = rule("a", check=finding_of("project/a", "x" * 1_000_000))
+    assert judge(case(), today=TODAY, rules=[long])[0].finding.message == "x" * MAX_MESSAGE + "…"
+
+
+def test_a_changed_configuration_is_noticed_and_only_a_few_are_remembered() -> None:
+    rules = [rule("a")]
+    for action in [Action.WARN, Action.AUDIT] * 20:
+        configuration = replace(Configuration(), rules={"project/a": action})
+        assert judge(case(configuration=configuration), today=TODAY, rules=rules)[0].action is action
+
+
+@pytest.mark.parametrize("thing", [{}, {"metadata": None}, {"metadata": []}, {"metadata": {"namespace": 3}}])
+def test_an_object_of_any_shape_is_judged(thing: Object) -> None:
+    assert asked(judge(case(thing), today=TODAY, rules=[rule("a")])) == ["a"]
+    assert asked(judge(case(thing, old=project()), today=TODAY, rules=[rule("a")])) == ["a"]
