@@ -1,0 +1,83 @@
+"""One registry, and the conventions that keep its names and its size predictable.
+
+    DENIALS = metrics.counter("tiphys_webhook_denials_total", "Reviews refused, by rule.", labels=("rule",))
+
+Names are written whole, so that they can be searched for. Labels have few values: rules, kinds, results,
+configured agents; never names of objects, users or addresses, whose number nobody bounds.
+"""
+
+import os
+import re
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_1_0_0
+from prometheus_client.multiprocess import MultiProcessCollector
+
+CONTENT_TYPE = CONTENT_TYPE_PLAIN_1_0_0
+REGISTRY = CollectorRegistry()
+
+LATENCY_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""From a review's half millisecond to an admission timeout of ten seconds."""
+
+UNBOUNDED_LABELS = frozenset(
+    {"name", "namespace", "uid", "user", "username", "url", "path", "message", "error"}
+)
+
+_NAME = re.compile(r"tiphys(_[a-z0-9]+){2,}")
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A line of the metrics page."""
+
+    name: str
+    kind: str
+    text: str
+    labels: tuple[str, ...]
+
+
+described: list[Described] = []
+
+
+def counter(name: str, text: str, *, labels: tuple[str, ...] = ()) -> Counter:
+    if not name.endswith("_total"):
+        raise ValueError(f"the counter {name} does not end in _total")
+    _describe(name, "counter", text, labels)
+    return Counter(name, text, labels, registry=REGISTRY)
+
+
+def gauge(name: str, text: str, *, labels: tuple[str, ...] = (), across: str = "livesum") -> Gauge:
+    """`across` tells how the values of several worker processes become one: livesum, livemax, mostrecent…"""
+    _describe(name, "gauge", text, labels)
+    return Gauge(name, text, labels, registry=REGISTRY, multiprocess_mode=across)  # type: ignore[arg-type]  # a Literal there
+
+
+def histogram(
+    name: str, text: str, *, labels: tuple[str, ...] = (), buckets: tuple[float, ...] = LATENCY_SECONDS
+) -> Histogram:
+    if not name.endswith(("_seconds", "_bytes", "_objects")):
+        raise ValueError(f"the histogram {name} does not end in its unit")
+    _describe(name, "histogram", text, labels)
+    return Histogram(name, text, labels, registry=REGISTRY, buckets=buckets)
+
+
+def exposition() -> bytes:
+    """What `/metrics` answers, with `CONTENT_TYPE`.
+
+    Where `PROMETHEUS_MULTIPROC_DIR` was set before the first import of prometheus_client, worker processes
+    write their values to that folder and this adds them up.
+    """
+    if folder := os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+        together = CollectorRegistry()
+        MultiProcessCollector(together, path=folder)  # type: ignore[no-untyped-call]
+        return generate_latest(together)
+    return generate_latest(REGISTRY)
+
+
+def _describe(name: str, kind: str, text: str, labels: tuple[str, ...]) -> None:
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"the metric {name} is not named tiphys_<room>_<what>")
+    if unbounded := UNBOUNDED_LABELS.intersection(labels):
+        raise ValueError(f"the metric {name} has a label without bound: {', '.join(sorted(unbounded))}")
+    described.append(Described(name, kind, text, labels))
