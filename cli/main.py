@@ -1,7 +1,10 @@
 """The one command. Subcommands are imported when they are asked for, so `--version` stays quick."""
 
 import importlib
+import os
 import sys
+import traceback
+from types import TracebackType
 
 import click
 
@@ -29,14 +32,28 @@ class LazyGroup(click.Group):
 
 
 @click.group(cls=LazyGroup)
-@click.version_option(__version__, prog_name="tiphys")
+@click.version_option(__version__, prog_name="tiphys", allow_from_autoenv=False)
 def tiphys() -> None:
     """An admission webhook and a set of sidecars for Argo CD."""
 
 
 def main() -> None:
+    """Ends with 0, with 1 for bad objects, with 2 for a bad call or bad surroundings, and one line for each."""
+    sys.excepthook = _show_bug
+    if any(name.startswith("TIPHYS_") for name in os.environ):
+        # Not at the top: `tiphys --version` answers without it.
+        from tiphys.settings import forget_service_links  # noqa: PLC0415
+
+        forget_service_links(os.environ)
     try:
-        tiphys(prog_name="tiphys")
+        tiphys(prog_name="tiphys", auto_envvar_prefix="TIPHYS")
     except TiphysError as error:
         click.echo(f"tiphys: {error}", err=True)
         sys.exit(error.exit_code)
+
+
+def _show_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """A traceback is for our own mistakes, and even there secrets are taken out."""
+    from tiphys.redaction import redacted_text  # noqa: PLC0415 - as above
+
+    click.echo(redacted_text("".join(traceback.format_exception(kind, error, trace))), err=True, nl=False)
