@@ -11,7 +11,9 @@ import click
 from tiphys import __version__
 from tiphys.errors import TiphysError
 
-SUBCOMMANDS: dict[str, tuple[str, str]] = {}
+SUBCOMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("cli.demo", "Show what exists, on clusters inside this process."),
+}
 """Name -> (module of `cli` that has it as `command`, one line of help)."""
 
 

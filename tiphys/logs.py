@@ -63,15 +63,9 @@ def get_logger(**context: Any) -> FilteringBoundLogger:
 
 def configure(*, level: str = "info", form: Form = Form.AUTO, stream: TextIO | None = None) -> None:
     """Once per process, by the command; without it warnings and worse appear in human form."""
-    stream = stream or sys.stderr
-    human = form is Form.HUMAN or (form is Form.AUTO and stream.isatty())
+    terminal = (stream or sys.stderr).isatty()
     number = logging.getLevelNamesMapping()[level.upper()]
-    structlog.configure(
-        processors=_processors(human=human, colors=stream.isatty() and not os.environ.get("NO_COLOR")),
-        wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=structlog.WriteLoggerFactory(stream),
-        cache_logger_on_first_use=False,
-    )
+    _configure(human=form is Form.HUMAN or (form is Form.AUTO and terminal), level=number, stream=stream)
     # Libraries are chattier than we are: their information is our debugging.
     libraries = number if number <= logging.DEBUG else max(number, logging.WARNING)
     logging.basicConfig(handlers=[_Bridge()], level=libraries, force=True)
@@ -81,6 +75,17 @@ def describe(error: BaseException) -> str:
     """One line, also where the exception has no text of its own."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _configure(*, human: bool, level: int, stream: TextIO | None) -> None:
+    colors = (stream or sys.stderr).isatty() and not os.environ.get("NO_COLOR")
+    structlog.configure(
+        processors=_processors(human=human, colors=colors),
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        # Standard error is looked up late: tests and commands may replace it.
+        logger_factory=lambda *_: structlog.WriteLogger(stream or sys.stderr),
+        cache_logger_on_first_use=False,
+    )
 
 
 def _processors(*, human: bool, colors: bool) -> list[Processor]:
@@ -136,3 +141,6 @@ class _Bridge(logging.Handler):
             write(line, **{LOGGER: record.name}, exc_info=record.exc_info)
         except Exception:  # noqa: BLE001 - a line that cannot be written must not end the program
             self.handleError(record)
+
+
+_configure(human=True, level=logging.WARNING, stream=None)

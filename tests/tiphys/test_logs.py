@@ -13,8 +13,9 @@ from tiphys import logs
 @pytest.fixture(autouse=True)
 def configuration_of_before() -> Iterator[None]:
     handlers, level = logging.root.handlers[:], logging.root.level
+    before = structlog.get_config()
     yield
-    structlog.reset_defaults()
+    structlog.configure(**before)
     logging.root.handlers, logging.root.level = handlers, level
 
 
@@ -131,3 +132,15 @@ def test_context_of_a_task_is_in_each_of_its_lines() -> None:
 def test_an_exception_without_a_text_is_named() -> None:
     assert logs.describe(TimeoutError()) == "TimeoutError"
     assert logs.describe(OSError("two\nlines")) == "OSError: two lines"
+
+
+def test_before_any_configuration_only_warnings_appear_and_on_standard_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    logs.get_logger().info("not this")
+    logs.get_logger().warning("but this")
+
+    written = capsys.readouterr()
+    assert written.out == ""
+    assert "but this" in written.err
+    assert "not this" not in written.err
