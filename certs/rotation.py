@@ -29,7 +29,7 @@ RECHECK = timedelta(minutes=1)
 """Timers stop while a machine is suspended: the wall clock is read at least this often."""
 
 Published = Callable[[bytes], Awaitable[bool]]
-"""Whether clients trust this bundle by now (the API server's webhook configurations, read back)."""
+"""Whether clients trust this authority's certificate by now (read back from where they take their bundle)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Rotation:
         elif custody.coming is None and now >= due(custody.authority.certificate):
             custody = replace(custody, coming=self._new_authority(now))
             did.append("added the next authority to the bundle")
-        elif custody.coming is not None and await self._published(custody.bundle):
+        elif custody.coming is not None and await self._published(custody.coming.pair.certificate):
             custody = self._hand_over(custody, now=now)
             did.append("moved to the next authority")
         custody = self._prune(custody, now=now)
@@ -168,7 +168,8 @@ class Rotation:
             return None
         if verifies(custody.authority.pair.certificate, leaf, now=now):
             return pair if now < due(leaf) else None
-        if verifies(custody.bundle, leaf, now=now) and not await self._published(custody.bundle):
+        known = verifies(custody.bundle, leaf, now=now)
+        if known and not await self._published(custody.authority.pair.certificate):
             return pair
         return None
 
