@@ -78,8 +78,9 @@ RESOURCE_INCLUSIONS_KEY = "resource.inclusions"
 GLOBAL_PROJECTS_KEY = "globalProjects"
 IN_CLUSTER_ENABLED_KEY = "cluster.inClusterEnabled"
 APPLICATION_NAMESPACES_KEY = "application.namespaces"
-"""In argocd-cmd-params-cm, as APPLICATION_SET_NAMESPACES_KEY."""
+"""In argocd-cmd-params-cm, as the two below."""
 APPLICATION_SET_NAMESPACES_KEY = "applicationsetcontroller.namespaces"
+ALLOWED_SCM_PROVIDERS_KEY = "applicationsetcontroller.allowed.scm.providers"
 
 # -- Service accounts ----------------------------------------------------------------------------------------
 

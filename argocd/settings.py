@@ -62,7 +62,8 @@ class GlobalProject:
 class Settings:
     """`installation_id` has three states: None (no key), empty (the admin opted out), an id.
 
-    `application_namespaces` is None where nobody knows which namespaces Argo CD was started with;
+    `application_namespaces` is None where nobody knows which namespaces Argo CD was started with, and so
+    is `allowed_scm_providers` for the addresses of code forges (an empty list allows all);
     `unreadable` names the keys whose YAML Argo CD cannot read either.
     """
 
@@ -75,6 +76,7 @@ class Settings:
     global_projects: tuple[GlobalProject, ...] = ()
     in_cluster: bool = True
     application_namespaces: tuple[str, ...] | None = None
+    allowed_scm_providers: tuple[str, ...] | None = None
     unreadable: tuple[str, ...] = ()
 
 
@@ -84,7 +86,7 @@ def read_settings(
     configuration: Configuration,
     command_parameters: Mapping[str, Any] | None = None,
 ) -> Settings:
-    """The settings in `argocd-cm` and, for the namespaces of applications, `argocd-cmd-params-cm`."""
+    """The settings in `argocd-cm` and, for the two that Argo CD is started with, `argocd-cmd-params-cm`."""
     data = reading.mapping(argocd_cm, "data")
     unreadable: list[str] = []
     return Settings(
@@ -96,7 +98,8 @@ def read_settings(
         inclusions=_filters(data, names.RESOURCE_INCLUSIONS_KEY, unreadable),
         global_projects=_global_projects(data, unreadable),
         in_cluster=reading.text(data, names.IN_CLUSTER_ENABLED_KEY) != "false",
-        application_namespaces=_application_namespaces(command_parameters),
+        application_namespaces=_started_with(command_parameters, names.APPLICATION_NAMESPACES_KEY),
+        allowed_scm_providers=_started_with(command_parameters, names.ALLOWED_SCM_PROVIDERS_KEY),
         unreadable=tuple(unreadable),
     )
 
@@ -164,8 +167,9 @@ def _global_projects(data: Mapping[str, Any], unreadable: list[str]) -> tuple[Gl
     )
 
 
-def _application_namespaces(command_parameters: Mapping[str, Any] | None) -> tuple[str, ...] | None:
+def _started_with(command_parameters: Mapping[str, Any] | None, key: str) -> tuple[str, ...] | None:
+    """A comma list among the parameters that Argo CD was started with."""
     if command_parameters is None:
         return None
-    text = reading.text(command_parameters, "data", names.APPLICATION_NAMESPACES_KEY)
+    text = reading.text(command_parameters, "data", key)
     return tuple(part.strip() for part in text.split(",") if part.strip())
