@@ -95,7 +95,7 @@ class _Line:
 
 class Inbox:
     __slots__ = (
-        "_acknowledge", "_bury", "_bytes", "_delayed", "_failure", "_gate", "_handle", "_judge", "_limits", "_lines",
+        "_acknowledge", "_active", "_bury", "_bytes", "_delayed", "_failure", "_gate", "_handle", "_judge", "_limits", "_lines",
         "_memory", "_observer", "_pending", "_ready", "_room", "_settled", "_timer", "_timing", "_workers",
         "peer",
     )  # fmt: skip
@@ -130,6 +130,7 @@ class Inbox:
         self._delayed: list[tuple[float, str]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._workers: set[asyncio.Task[None]] = set()
+        self._active = 0
         self._bytes = 0
         self._failure: BaseException | None = None
         self._room: asyncio.Future[None] | None = None
@@ -166,6 +167,7 @@ class Inbox:
         self._pending.add(number)
         self._bytes += event.cost
         self._offer(key, line)
+        self._staff()
 
     async def settled(self) -> None:
         """Returns once everything that was taken has been dealt with; the caller bounds it."""
@@ -202,7 +204,11 @@ class Inbox:
             return
         line.busy = True
         self._ready.append(key)
-        if len(self._workers) < self._limits.workers:
+
+    def _staff(self) -> None:
+        """A worker for each object that is ready, up to the limit; one that is at work takes more by itself."""
+        for _ in range(min(len(self._ready), self._limits.workers - self._active)):
+            self._active += 1
             worker = asyncio.get_running_loop().create_task(self._work(), name=f"inbox of {self.peer}")
             self._workers.add(worker)
             worker.add_done_callback(self._worker_ended)
@@ -223,19 +229,24 @@ class Inbox:
             line = self._lines.get(key)
             if line is not None and line.due <= now:
                 self._offer(key, line)
+        self._staff()
         self._set_timer()
 
     async def _work(self) -> None:
-        while self._ready:
-            key = self._ready.popleft()
-            line = self._lines[key]
-            await self._deal_with(key, line, line.parcels[0])
-            line.busy = False
-            if line.parcels:
-                self._offer(key, line)
-            else:
-                del self._lines[key]
-                self._wake_settled()
+        try:
+            while self._ready:
+                key = self._ready.popleft()
+                line = self._lines[key]
+                await self._deal_with(key, line, line.parcels[0])
+                line.busy = False
+                if line.parcels:
+                    self._offer(key, line)
+                else:
+                    del self._lines[key]
+                    self._wake_settled()
+        finally:
+            # Here and not when the task is done: an event that arrives in between needs a new worker.
+            self._active -= 1
 
     def _worker_ended(self, worker: asyncio.Task[None]) -> None:
         """Errors of handlers are judged elsewhere: this is a mistake in here, and the next `put` says so."""

@@ -1,0 +1,379 @@
+"""What an inbox does with what arrives."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Any
+
+import pytest
+import structlog
+
+from kube.errors import InvalidError, UnavailableError
+from sidecars.delivery.inbox import Inbox, InboxLimits, InboxObserver
+from sidecars.delivery.memory import MemoryLimits
+from sidecars.delivery.outcomes import DeadLetter, Reason
+from sidecars.delivery.pacing import Backoff, Timing
+from sidecars.wire.events import Event, EventType, Target
+from tests.simulation.virtual_time import run
+
+Make = Callable[..., Event]
+SECOND = Backoff(base=1.0, factor=1.0, jitter=0.0)
+
+
+class World:
+    """A handler that does what a test tells it, and all that came of it."""
+
+    def __init__(self, **options: Any) -> None:
+        loop = asyncio.get_running_loop()
+        self.time = loop.time
+        self.begun: list[str] = []
+        self.applied: list[str] = []
+        self.acknowledged: list[str] = []
+        self.letters: list[DeadLetter] = []
+        self.seen: list[str] = []
+        self.plans: dict[str, Callable[[], Awaitable[None]]] = {}
+        world = self
+
+        class Observer(InboxObserver):
+            def duplicate(self, peer: str, event: Event) -> None:
+                world.seen.append("duplicate")
+
+            def crashed(self, peer: str, event: Event, error: Exception) -> None:
+                world.seen.append("crash")
+
+            def retried(self, peer: str, event: Event, error: Exception) -> None:
+                world.seen.append("retry")
+
+        self.inbox = Inbox(
+            peer="agent-a",
+            handle=self.handle,
+            acknowledge=lambda event: self.acknowledged.append(name(event)),
+            observer=Observer(),
+            timing=Timing(monotonic=loop.time, random=Random(1)),
+            **{"limits": InboxLimits(retry=SECOND), "bury": self.bury, **options},
+        )
+
+    async def handle(self, event: Event) -> None:
+        self.begun.append(name(event))
+        plan = self.plans.get(name(event))
+        if plan is not None:
+            await plan()
+        self.applied.append(name(event))
+
+    async def bury(self, letter: DeadLetter) -> None:
+        self.letters.append(letter)
+
+    async def put(self, *events: Event) -> None:
+        for event in events:
+            await self.inbox.put(event)
+
+    async def settled(self) -> None:
+        async with asyncio.timeout(10_000):
+            await self.inbox.settled()
+
+
+def name(event: Event) -> str:
+    return f"{event.subject.rpartition('/')[2]} {event.event_id.rpartition('_')[2]}"
+
+
+def failing(*errors: Exception) -> Callable[[], Awaitable[None]]:
+    """Raises them one after the other, then succeeds."""
+    left = list(errors)
+
+    async def plan() -> None:
+        await asyncio.sleep(0)
+        if left:
+            raise left.pop(0)
+
+    return plan
+
+
+def test_an_event_is_applied_and_then_acknowledged(make: Make) -> None:
+    async def program() -> None:
+        world = World()
+        world.plans["guestbook 1"] = lambda: asyncio.sleep(5)
+        await world.put(make(EventType.SPEC_UPDATE))
+        await asyncio.sleep(4)
+        assert not world.acknowledged
+        await world.settled()
+        assert world.applied == world.acknowledged == ["guestbook 1"]
+
+    run(program())
+
+
+def test_one_objects_events_stay_in_order_and_others_do_not_wait(make: Make) -> None:
+    async def program() -> None:
+        world = World()
+        world.plans["slow 1"] = lambda: asyncio.sleep(10)
+        await world.put(
+            make(EventType.CREATE, "slow", 1),
+            make(EventType.SPEC_UPDATE, "slow", 2),
+            make(EventType.SPEC_UPDATE, "quick", 1),
+        )
+        await world.settled()
+        assert world.applied == ["quick 1", "slow 1", "slow 2"]
+
+    run(program())
+
+
+def test_side_by_side_is_bounded_and_an_idle_inbox_has_no_task(make: Make) -> None:
+    async def program() -> None:
+        world = World(limits=InboxLimits(workers=3))
+        for number in range(10):
+            world.plans[f"app-{number} 1"] = lambda: asyncio.sleep(1)
+        await world.put(*(make(EventType.CREATE, f"app-{number}") for number in range(10)))
+        await asyncio.sleep(0.5)
+        assert len(world.begun) == 3
+        assert len(asyncio.all_tasks()) == 4
+        await world.settled()
+        await asyncio.sleep(0)
+        assert len(asyncio.all_tasks()) == 1
+        assert world.time() == pytest.approx(4.0)
+
+    run(program())
+
+
+def test_a_gate_bounds_the_work_of_all_inboxes(make: Make) -> None:
+    async def program() -> None:
+        gate = asyncio.Semaphore(2)
+        worlds = [World(gate=gate) for _ in range(4)]
+        for world in worlds:
+            world.plans["guestbook 1"] = lambda: asyncio.sleep(1)
+            await world.put(make(EventType.CREATE))
+        await asyncio.sleep(0.5)
+        assert sum(len(world.begun) for world in worlds) == 2
+        for world in worlds:
+            await world.settled()
+
+    run(program())
+
+
+@pytest.mark.parametrize("kind", [EventType.SPEC_UPDATE, EventType.SET_OPERATION])
+def test_a_duplicate_is_acknowledged_again_and_not_applied_again(kind: EventType, make: Make) -> None:
+    async def program() -> None:
+        world = World()
+        for _ in range(3):
+            await world.put(make(kind))
+            await world.settled()
+        assert world.applied == ["guestbook 1"]
+        assert world.acknowledged == ["guestbook 1"] * 3
+        assert world.seen == ["duplicate", "duplicate"]
+
+    run(program())
+
+
+def test_a_duplicate_of_what_is_being_applied_waits_for_that(make: Make) -> None:
+    async def program() -> None:
+        world = World()
+        world.plans["guestbook 1"] = lambda: asyncio.sleep(1)
+        await world.put(make(EventType.SPEC_UPDATE), make(EventType.SPEC_UPDATE))
+        assert not world.acknowledged
+        await world.settled()
+        assert world.applied == world.acknowledged == ["guestbook 1"]
+
+    run(program())
+
+
+def test_a_command_is_told_apart_from_the_state_with_the_same_ids(make: Make) -> None:
+    async def program() -> None:
+        world = World()
+        await world.put(make(EventType.SPEC_UPDATE), make(EventType.SET_OPERATION))
+        await world.settled()
+        assert world.applied == ["guestbook 1", "guestbook 1"]
+
+    run(program())
+
+
+def test_a_passing_error_is_retried_while_the_acknowledgement_waits(make: Make) -> None:
+    async def program() -> None:
+        world = World()
+        world.plans["guestbook 1"] = failing(UnavailableError("no answer"), UnavailableError("no answer"))
+        await world.put(make(EventType.SPEC_UPDATE))
+        await asyncio.sleep(1.5)
+        assert not world.acknowledged
+        assert len(asyncio.all_tasks()) == 1, "nobody sits and waits for the next try"
+        await world.settled()
+        assert world.begun == ["guestbook 1"] * 3
+        assert world.acknowledged == ["guestbook 1"]
+        assert world.time() == pytest.approx(2.0)
+
+    run(program())
+
+
+def test_retries_end_as_a_dead_letter(make: Make) -> None:
+    async def program() -> None:
+        world = World(limits=InboxLimits(retry=SECOND, patience_seconds=5))
+        world.plans["guestbook 1"] = failing(*(UnavailableError("no answer") for _ in range(100)))
+        await world.put(make(EventType.SPEC_UPDATE))
+        await world.settled()
+        (letter,) = world.letters
+        assert (letter.reason, letter.attempts) == (Reason.EXHAUSTED, 6)
+        assert world.acknowledged == ["guestbook 1"]
+
+    run(program())
+
+
+def test_what_can_never_be_applied_is_reported_once_and_acknowledged(make: Make) -> None:
+    async def program() -> None:
+        world = World()
+        world.plans["guestbook 1"] = failing(InvalidError("spec.project is required"))
+        await world.put(make(EventType.SPEC_UPDATE))
+        await world.settled()
+        await world.put(make(EventType.SPEC_UPDATE))
+        (letter,) = world.letters
+        assert letter.reason == Reason.REJECTED
+        assert letter.key == "application/argocd/guestbook"
+        assert letter.message == "spec.project is required"
+        assert world.begun == ["guestbook 1"]
+        assert world.acknowledged == ["guestbook 1", "guestbook 1"]
+
+    run(program())
+
+
+def test_a_repositorys_dead_letter_does_not_quote_the_api_server() -> None:
+    event = Event(type=EventType.CREATE, target=Target.REPOSITORY, resource_id="r", event_id="e")
+    error = InvalidError("data.password: hunter2")
+    letter = DeadLetter(peer="agent-a", key="k", event=event, reason=Reason.REJECTED, error=error, attempts=1)
+    assert letter.message == "InvalidError"
+
+
+def test_a_handlers_crash_is_noticed_tried_again_and_buried(make: Make) -> None:
+    async def program() -> None:
+        world = World()
+        world.plans["broken 1"] = failing(*(KeyError("spec") for _ in range(100)))
+        world.plans["cancelled 1"] = _cancels_itself
+        with structlog.testing.capture_logs() as lines:
+            await world.put(make(EventType.SPEC_UPDATE, "broken"), make(EventType.SPEC_UPDATE, "cancelled"))
+            await world.settled()
+        assert [letter.reason for letter in world.letters] == [Reason.CRASHED, Reason.CRASHED]
+        assert world.seen.count("crash") == 6
+        assert sorted(world.acknowledged) == ["broken 1", "cancelled 1"]
+        assert {line["event"] for line in lines} == {"handler crashed", "dead letter"}
+
+    run(program())
+
+
+def test_a_handler_that_hangs_counts_as_a_passing_error(make: Make) -> None:
+    async def program() -> None:
+        world = World(limits=InboxLimits(retry=SECOND, handling_seconds=3))
+        world.plans["guestbook 1"] = _Once(lambda: asyncio.sleep(1000))
+        await world.put(make(EventType.SPEC_UPDATE))
+        await world.settled()
+        assert world.seen == ["retry"]
+        assert world.acknowledged == ["guestbook 1"]
+
+    run(program())
+
+
+def test_a_grave_that_cannot_be_dug_does_not_hold_up_the_rest(make: Make) -> None:
+    async def program() -> None:
+        async def bury(letter: DeadLetter) -> None:
+            raise UnavailableError("no answer")
+
+        world = World(bury=bury)
+        world.plans["guestbook 1"] = failing(InvalidError("no"))
+        await world.put(make(EventType.SPEC_UPDATE, version=1), make(EventType.SPEC_UPDATE, version=2))
+        await world.settled()
+        assert world.acknowledged == ["guestbook 1", "guestbook 2"]
+
+    run(program())
+
+
+def test_what_is_superseded_while_it_waits_for_another_try_is_not_tried(make: Make) -> None:
+    async def program() -> None:
+        world = World()
+        world.plans["guestbook 1"] = failing(*(UnavailableError("no answer") for _ in range(100)))
+        await world.put(make(EventType.SPEC_UPDATE, version=1))
+        await asyncio.sleep(0.5)
+        await world.put(make(EventType.DELETE, version=2))
+        await world.settled()
+        assert world.applied == ["guestbook 2"]
+        assert world.acknowledged == ["guestbook 1", "guestbook 2"]
+        assert world.time() == pytest.approx(0.5)
+
+    run(program())
+
+
+def test_a_reader_waits_when_too_many_bytes_do(make: Make) -> None:
+    async def program() -> None:
+        world = World(limits=InboxLimits(bytes=10_000, workers=1))
+        for number in range(4):
+            world.plans[f"app-{number} 1"] = lambda: asyncio.sleep(1)
+        for number in range(4):
+            await world.put(make(EventType.CREATE, f"app-{number}", padding=7_000))
+            assert world.inbox.bytes < 10_000
+        assert world.time() == pytest.approx(3.0)
+        await world.settled()
+        assert world.inbox.bytes == 0
+
+    run(program())
+
+
+def test_an_event_larger_than_the_bound_is_taken_alone(make: Make) -> None:
+    async def program() -> None:
+        world = World(limits=InboxLimits(bytes=10))
+        await world.put(make(EventType.CREATE, padding=7_000))
+        await world.settled()
+        assert world.applied == ["guestbook 1"]
+
+    run(program())
+
+
+def test_what_is_remembered_is_bounded(make: Make) -> None:
+    async def program() -> None:
+        limits = InboxLimits(memory=MemoryLimits(commands=4, state=4))
+        world = World(limits=limits)
+        for version in range(10):
+            await world.put(make(EventType.SET_OPERATION, version=version))
+            await world.settled()
+        await world.put(make(EventType.SET_OPERATION, version=9), make(EventType.SET_OPERATION, version=0))
+        await world.settled()
+        assert world.seen == ["duplicate"]
+        assert world.applied[-1] == "guestbook 0"
+
+    run(program())
+
+
+def test_a_worker_that_dies_of_our_own_mistake_is_noticed_by_the_reader(make: Make) -> None:
+    async def program() -> None:
+        world = World()
+
+        def broken(event: Event) -> None:
+            raise ZeroDivisionError
+
+        world.inbox._acknowledge = broken
+        with structlog.testing.capture_logs() as lines:
+            await world.put(make(EventType.SPEC_UPDATE))
+            await asyncio.sleep(1)
+        assert [line["event"] for line in lines] == ["inbox worker died"]
+        with pytest.raises(RuntimeError, match="agent-a died"):
+            await world.put(make(EventType.SPEC_UPDATE, version=2))
+
+    run(program())
+
+
+def test_a_closed_inbox_leaves_what_is_not_applied_to_the_peers_resend(make: Make) -> None:
+    async def program() -> None:
+        world = World()
+        world.plans["guestbook 1"] = lambda: asyncio.sleep(1000)
+        await world.put(make(EventType.SPEC_UPDATE))
+        await asyncio.sleep(1)
+        await world.inbox.close()
+        assert not world.acknowledged
+        assert len(asyncio.all_tasks()) == 1
+
+    run(program())
+
+
+class _Once:
+    def __init__(self, plan: Callable[[], Awaitable[None]]) -> None:
+        self._plan: Callable[[], Awaitable[None]] | None = plan
+
+    async def __call__(self) -> None:
+        plan, self._plan = self._plan, None
+        if plan is not None:
+            await plan()
+
+
+async def _cancels_itself() -> None:
+    raise asyncio.CancelledError

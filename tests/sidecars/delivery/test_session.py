@@ -1,0 +1,163 @@
+"""A peer across streams."""
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from sidecars.delivery.inbox import Inbox
+from sidecars.delivery.outbox import Outbox
+from sidecars.delivery.pacing import Timing
+from sidecars.delivery.session import SEND_SECONDS, Ending, Peer
+from sidecars.wire.events import Event, EventType, acknowledgement
+from tests.simulation.virtual_time import run
+from tiphys.errors import SurroundingsError
+
+Make = Callable[..., Event]
+Item = Event | Exception | None
+
+
+class Pipe:
+    """One end of a stream; the test is the other."""
+
+    def __init__(self) -> None:
+        self.inward: asyncio.Queue[Item] = asyncio.Queue()
+        self.outward: asyncio.Queue[Event] = asyncio.Queue()
+        self.stuck = False
+
+    async def send(self, event: Event) -> None:
+        if self.stuck:
+            await asyncio.get_running_loop().create_future()
+        self.outward.put_nowait(event)
+
+    async def receive(self) -> Event | None:
+        item = await self.inward.get()
+        if isinstance(item, Exception):
+            raise item
+        return item
+
+
+def peer(applied: list[str] | None = None) -> Peer:
+    loop = asyncio.get_running_loop()
+    timing = Timing(monotonic=loop.time, random=Random(1))
+    outbox = Outbox(peer="agent-a", timing=timing)
+
+    async def handle(event: Event) -> None:
+        await asyncio.sleep(1)
+        if applied is not None:
+            applied.append(event.event_id)
+
+    inbox = Inbox(
+        peer="agent-a",
+        handle=handle,
+        acknowledge=lambda event: outbox.add(acknowledgement(event)),
+        timing=timing,
+    )
+    return Peer(outbox=outbox, inbox=inbox)
+
+
+def test_events_travel_both_ways_and_are_acknowledged(make: Make) -> None:
+    async def program() -> None:
+        applied: list[str] = []
+        here, pipe = peer(applied), Pipe()
+        serving = asyncio.create_task(here.serve(pipe))
+        here.outbox.add(make(EventType.SPEC_UPDATE, "ours"))
+        pipe.inward.put_nowait(make(EventType.STATUS_UPDATE, "theirs"))
+        first, second = await pipe.outward.get(), await pipe.outward.get()
+        assert (first.type, second.type) == (EventType.SPEC_UPDATE, EventType.PROCESSED)
+        assert applied == [second.event_id] == ["theirs_u1_1"]
+        pipe.inward.put_nowait(acknowledgement(first))
+        pipe.inward.put_nowait(None)
+        assert await serving == Ending.FINISHED
+        assert here.outbox.figures().acknowledged == 1
+        assert not here.connected
+
+    run(program())
+
+
+def test_the_next_stream_carries_on_where_the_last_one_broke(make: Make) -> None:
+    async def program() -> None:
+        here, broken, fresh = peer(), Pipe(), Pipe()
+        here.outbox.add(make(EventType.SPEC_UPDATE))
+        serving = asyncio.create_task(here.serve(broken))
+        event = await broken.outward.get()
+        broken.inward.put_nowait(SurroundingsError("connection reset"))
+        with pytest.raises(SurroundingsError, match="connection reset"):
+            await serving
+        began = asyncio.get_running_loop().time()
+        serving = asyncio.create_task(here.serve(fresh))
+        assert await fresh.outward.get() == event
+        assert asyncio.get_running_loop().time() == began
+        here.disconnect()
+        assert await serving == Ending.STOPPED
+
+    run(program())
+
+
+def test_a_second_stream_supersedes_the_first_and_a_third_the_second(make: Make) -> None:
+    async def program() -> None:
+        here, pipes = peer(), [Pipe() for _ in range(3)]
+        tasks = [asyncio.create_task(here.serve(pipe)) for pipe in pipes]
+        assert await tasks[0] == Ending.SUPERSEDED
+        assert await tasks[1] == Ending.SUPERSEDED
+        here.outbox.add(make(EventType.SPEC_UPDATE))
+        await pipes[2].outward.get()
+        assert pipes[0].outward.empty()
+        assert pipes[1].outward.empty()
+        here.disconnect()
+        await tasks[2]
+
+    run(program())
+
+
+def test_a_peer_that_does_not_read_loses_its_stream_and_no_event(make: Make) -> None:
+    async def program() -> None:
+        here, pipe = peer(), Pipe()
+        pipe.stuck = True
+        here.outbox.add(make(EventType.SPEC_UPDATE))
+        with pytest.raises(SurroundingsError, match="took nothing from its stream for 60 s"):
+            await here.serve(pipe)
+        assert asyncio.get_running_loop().time() == pytest.approx(SEND_SECONDS)
+        assert here.outbox.figures().under_way == 1
+
+    run(program())
+
+
+def test_draining_waits_for_both_directions(make: Make) -> None:
+    async def program() -> None:
+        here, pipe = peer(), Pipe()
+        serving = asyncio.create_task(here.serve(pipe))
+        here.outbox.add(make(EventType.SPEC_UPDATE))
+        pipe.inward.put_nowait(make(EventType.STATUS_UPDATE))
+        event = await pipe.outward.get()
+        assert not await here.drain(0.5)
+        pipe.inward.put_nowait(acknowledgement(event))
+        assert await here.drain(5)
+        here.disconnect()
+        await serving
+
+    run(program())
+
+
+def test_a_closed_peer_leaves_no_task_behind(make: Make) -> None:
+    async def program() -> None:
+        here, pipe = peer(), Pipe()
+        serving = asyncio.create_task(here.serve(pipe))
+        pipe.inward.put_nowait(make(EventType.STATUS_UPDATE))
+        await asyncio.sleep(0.1)
+        await here.close()
+        assert await serving == Ending.STOPPED
+        assert len(asyncio.all_tasks()) == 1
+
+    run(program())
+
+
+def test_a_mistake_in_a_stream_is_not_swallowed() -> None:
+    async def program() -> None:
+        here, pipe = peer(), Pipe()
+        pipe.inward.put_nowait(KeyError("no such thing"))
+        with pytest.raises(KeyError):
+            await here.serve(pipe)
+
+    run(program())
