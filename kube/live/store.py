@@ -1,0 +1,256 @@
+"""The store on a real API server."""
+
+import random as randomness
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from pathlib import Path
+from typing import Self
+from urllib.parse import quote
+
+import aiohttp
+
+from kube.addressing import address_of, check_scope, check_segment, typed, typed_for_creation
+from kube.coding import encode
+from kube.errors import BadRequestError, UnavailableError
+from kube.live.connection import Connection, Repeat
+from kube.live.credentials import Access, find_access
+from kube.live.watching import events_of
+from kube.store import Event, Identity, JsonPatch, Object, Page, PatchKind, Resource
+
+# Bookmarks come about every minute: twice that without a byte is a watch that has died.
+WATCH_IDLE_SECONDS = 120.0
+# The server ends a watch after this long, so that load spreads again after a rollout. As other clients do.
+_WATCH_SECONDS = (300, 600)
+
+
+class LiveStore:
+    """Retries what can be retried without doing anything twice; each call ends within its deadline."""
+
+    def __init__(self, connection: Connection, *, watch_idle: float = WATCH_IDLE_SECONDS) -> None:
+        self._connection = connection
+        self._watch_idle = watch_idle
+        self._random = randomness.Random()  # noqa: S311  spreads the ends of watches, keeps no secret
+
+    @classmethod
+    async def connect(
+        cls,
+        *,
+        kubeconfig: str | Path | None = None,
+        context: str | None = None,
+        impersonate: Identity | None = None,
+        concurrency: int = 64,
+        deadline: float = 30.0,
+        watch_idle: float = WATCH_IDLE_SECONDS,
+        on_warning: Callable[[str], None] | None = None,
+    ) -> Self:
+        """Reads the credentials; the first call opens the first connection.
+
+        Raises `KubeconfigError`, in one line. `concurrency` bounds requests, not watches.
+        """
+        access = await find_access(kubeconfig=kubeconfig, context=context)
+        return cls(
+            Connection(
+                access,
+                impersonate=impersonate,
+                concurrency=concurrency,
+                deadline=deadline,
+                on_warning=on_warning,
+            ),
+            watch_idle=watch_idle,
+        )
+
+    @property
+    def url(self) -> str:
+        return self._connection.url
+
+    @property
+    def access(self) -> Access:
+        """Where the credentials come from, and the namespace that the kubeconfig or the pod names."""
+        return self._connection.access
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+    async def get(self, resource: Resource, *, name: str, namespace: str | None = None) -> Object:
+        path = _path(resource, check_scope(resource, namespace), name)
+        return _object(await self._connection.call("GET", path, repeat=Repeat.SAFE), resource)
+
+    async def list(
+        self,
+        resource: Resource,
+        *,
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int | None = None,
+        continue_token: str = "",
+    ) -> Page:
+        path = _path(resource, check_scope(resource, namespace, all_namespaces=True))
+        query = _selectors(label_selector, field_selector)
+        if limit:
+            query["limit"] = str(limit)
+        if continue_token:
+            query["continue"] = continue_token
+        answer = await self._connection.call("GET", path, query=query, repeat=Repeat.SAFE)
+        metadata = answer.get("metadata") or {}
+        items = answer.get("items") or []
+        for item in items:  # the items of a built-in kind's list come without
+            item.setdefault("apiVersion", resource.api_version)
+            item.setdefault("kind", resource.kind)
+        return Page(items, metadata.get("resourceVersion", ""), metadata.get("continue", ""))
+
+    async def watch(
+        self,
+        resource: Resource,
+        *,
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+        resource_version: str,
+    ) -> AsyncGenerator[Event, None]:
+        """Ends when the server says so or says nothing for too long; a broken connection raises."""
+        path = _path(resource, check_scope(resource, namespace, all_namespaces=True))
+        query = _selectors(label_selector, field_selector) | {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(self._random.randint(*_WATCH_SECONDS)),
+        }
+        if resource_version:
+            query["resourceVersion"] = resource_version
+        what = f"watch {path}"
+        async with self._connection.stream(path, query=query, idle=self._watch_idle) as content:
+            try:
+                async with aclosing(events_of(content, resource, what=what)) as events:
+                    async for event in events:
+                        yield event
+            except TimeoutError:
+                return
+            except (aiohttp.ClientError, OSError) as error:
+                self._connection.raise_unreachable(error, what=what)
+
+    async def create(
+        self,
+        resource: Resource,
+        body: Object,
+        *,
+        namespace: str | None = None,
+        field_manager: str = "tiphys",
+        dry_run: bool = False,
+    ) -> Object:
+        body, namespace = typed_for_creation(resource, body, namespace=namespace)
+        answer = await self._connection.call(
+            "POST",
+            _path(resource, namespace),
+            query=_options(field_manager, dry_run=dry_run),
+            body=encode(body),
+            # Twice would be two objects, or an AlreadyExistsError about our own.
+            repeat=Repeat.IF_REFUSED,
+        )
+        return _object(answer, resource)
+
+    async def replace(
+        self,
+        resource: Resource,
+        body: Object,
+        *,
+        field_manager: str = "tiphys",
+        dry_run: bool = False,
+        subresource: str = "",
+    ) -> Object:
+        namespace, name = address_of(resource, body)
+        answer = await self._connection.call(
+            "PUT",
+            _path(resource, namespace, name, subresource),
+            query=_options(field_manager, dry_run=dry_run),
+            body=encode(typed(resource, body)),
+            # With a version the second time is a conflict at worst; without one it is the same again.
+            repeat=Repeat.SAFE,
+        )
+        return _object(answer, resource)
+
+    async def patch(
+        self,
+        resource: Resource,
+        patch: Object | JsonPatch,
+        *,
+        name: str,
+        namespace: str | None = None,
+        kind: PatchKind,
+        field_manager: str = "tiphys",
+        force: bool = False,
+        dry_run: bool = False,
+        subresource: str = "",
+    ) -> Object:
+        query = _options(field_manager, dry_run=dry_run)
+        if kind is PatchKind.APPLY:
+            if not isinstance(patch, dict):
+                raise BadRequestError("an apply configuration is a JSON object")
+            patch = typed(resource, patch)
+            query["force"] = "true" if force else "false"
+        answer = await self._connection.call(
+            "PATCH",
+            _path(resource, check_scope(resource, namespace), name, subresource),
+            query=query,
+            body=encode(patch),
+            content_type=kind.value,
+            # A JSON patch may append; the other two say what shall be.
+            repeat=Repeat.IF_REFUSED if kind is PatchKind.JSON else Repeat.SAFE,
+        )
+        return _object(answer, resource)
+
+    async def delete(
+        self,
+        resource: Resource,
+        *,
+        name: str,
+        namespace: str | None = None,
+        propagation: str = "",
+        uid: str = "",
+        resource_version: str = "",
+        dry_run: bool = False,
+    ) -> None:
+        options: Object = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        if propagation:
+            options["propagationPolicy"] = propagation
+        preconditions = {"uid": uid, "resourceVersion": resource_version}
+        if any(preconditions.values()):
+            options["preconditions"] = {key: value for key, value in preconditions.items() if value}
+        await self._connection.call(
+            "DELETE",
+            _path(resource, check_scope(resource, namespace), name),
+            query={"dryRun": "All"} if dry_run else None,
+            body=encode(options),
+            # By name alone the second time could meet a new object of that name.
+            repeat=Repeat.SAFE if uid or resource_version else Repeat.IF_REFUSED,
+        )
+
+
+def _path(resource: Resource, namespace: str | None, name: str | None = None, subresource: str = "") -> str:
+    parts = ["/apis", resource.group] if resource.group else ["/api"]
+    parts.append(resource.version)
+    if namespace:
+        parts += ["namespaces", quote(namespace, safe="")]
+    parts.append(resource.plural)
+    if name is not None:
+        parts.append(quote(check_segment(name, what="the name"), safe=""))
+    if subresource:
+        parts.append(quote(check_segment(subresource, what="the subresource"), safe=""))
+    return "/".join(parts)
+
+
+def _selectors(label_selector: str, field_selector: str) -> dict[str, str]:
+    query = {"labelSelector": label_selector, "fieldSelector": field_selector}
+    return {key: value for key, value in query.items() if value}
+
+
+def _options(field_manager: str, *, dry_run: bool) -> dict[str, str]:
+    query = {"fieldManager": field_manager}
+    if dry_run:
+        query["dryRun"] = "All"
+    return query
+
+
+def _object(answer: Object, resource: Resource) -> Object:
+    if not isinstance(answer, dict):
+        raise UnavailableError(f"the API server answered with no object about {resource.plural}")
+    return answer

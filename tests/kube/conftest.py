@@ -1,0 +1,51 @@
+"""The same tests on both stores: ask for `store` and `home`."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from kube.embedded import EmbeddedStore
+from kube.live import LiveStore
+from kube.store import Store
+from scripts.cluster.controlplane import Cluster
+
+BOUND = 20.0
+"""Seconds that anything awaited may take, on a machine that is busy with other things."""
+
+
+@pytest.fixture(params=["embedded", pytest.param("live", marks=pytest.mark.cluster)])
+def store_kind(request: pytest.FixtureRequest) -> str:
+    kind: str = request.param
+    return kind
+
+
+@pytest.fixture
+def home(store_kind: str, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A namespace of the test's own."""
+    if store_kind == "embedded":
+        yield f"test-{uuid.uuid4().hex[:8]}"
+        return
+    cluster: Cluster = request.getfixturevalue("cluster")
+    name = cluster.create_namespace()
+    yield name
+    cluster.drop_namespace(name)
+
+
+@pytest.fixture
+async def store(store_kind: str, home: str, request: pytest.FixtureRequest) -> AsyncIterator[Store]:
+    if store_kind == "embedded":
+        yield EmbeddedStore(namespaces=[home])
+        return
+    cluster: Cluster = request.getfixturevalue("cluster")
+    live = await LiveStore.connect(kubeconfig=cluster.kubeconfig)
+    yield live
+    await live.close()
+
+
+@pytest.fixture(autouse=True)
+async def bounded() -> AsyncIterator[None]:
+    """Nothing here waits for ever."""
+    async with asyncio.timeout(BOUND * 3):
+        yield
