@@ -55,9 +55,8 @@ def _query(url: bytes) -> bytes | None:
     if rest.startswith(b"//") and (scheme or not rest.startswith(b"///")):
         authority, slash, path = rest[2:].partition(b"/")
         path = slash + path
-    if _BROKEN_ESCAPE.search(path) or not _authority_is_valid(
-        authority, strict=bool(scheme) and scheme[1].lower() in {b"http", b"https"}
-    ):
+    strict = scheme is not None and scheme[1].lower() in {b"http", b"https"}
+    if _BROKEN_ESCAPE.search(path) or not _authority_is_valid(authority, strict=strict):
         return None
     return query
 
