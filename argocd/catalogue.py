@@ -4,5 +4,6 @@ A new module of `argocd/rules/` adds its import and its tuple here; a test notic
 """
 
 from argocd.judging import Rule
+from argocd.rules import tracking
 
-CATALOGUE: tuple[Rule, ...] = ()
+CATALOGUE: tuple[Rule, ...] = (*tracking.RULES,)

@@ -33,11 +33,16 @@ def is_tiphys(writer: Writer, *, namespace: str = names.TIPHYS_NAMESPACE) -> boo
     return service_account(writer.user) == (namespace, names.TIPHYS_WEBHOOK_ACCOUNT)
 
 
+def is_remote_argocd(writer: Writer) -> bool:
+    """An Argo CD that lives elsewhere and reaches this cluster with the account it made here."""
+    return writer.user == names.ARGOCD_MANAGER
+
+
 def is_argocd(writer: Writer, surroundings: Surroundings) -> bool:
     """One of Argo CD's own accounts or, while impersonation is on, one that a project names."""
     configuration = surroundings.configuration
     return (
-        writer.user == names.ARGOCD_MANAGER
+        is_remote_argocd(writer)
         or _is_one_of(writer, configuration, names.ARGOCD_ACCOUNTS, configuration.argocd.identities)
         or (surroundings.settings.impersonation.enabled and is_impersonated(writer, surroundings))
     )

@@ -59,6 +59,10 @@ class Neighbours(Protocol):
         """Applications whose status.resources lists that object without requiresPruning."""
         ...
 
+    def applications_labelled(self, label: str) -> Sequence[Mapping[str, Any]] | None:
+        """Applications whose instance name, cut to fit a label, is this text."""
+        ...
+
     def application_count(self) -> int | None: ...
 
     def service_account(self, namespace: str, name: str) -> bool | None:
@@ -110,6 +114,9 @@ class Nothing:
         namespace: str,
         name: str,
     ) -> Sequence[Mapping[str, Any]] | None:
+        return None
+
+    def applications_labelled(self, label: str) -> Sequence[Mapping[str, Any]] | None:
         return None
 
     def application_count(self) -> int | None:

@@ -140,5 +140,5 @@ def describe(value: Any) -> str:
 
 def did_you_mean(word: Any, known: Collection[str]) -> str:
     """The end of a sentence about a word that is not known."""
-    nearest = difflib.get_close_matches(str(word)[:_SHOWN], known, n=1, cutoff=0.5)
+    nearest = difflib.get_close_matches(str(word)[:_SHOWN], known, n=1)
     return f", did you mean {nearest[0]}?" if nearest else ""

@@ -6,6 +6,7 @@ from typing import Any
 
 from argocd import reading
 from argocd.neighbours import Cluster, Nothing
+from argocd.tracking_ids import truncate
 
 Objects = list[Mapping[str, Any]]
 
@@ -64,6 +65,9 @@ class Neighbourhood(Nothing):
 
     def applications_like(self, application: Mapping[str, Any]) -> Sequence[Mapping[str, Any]] | None:
         return self.similar
+
+    def applications_labelled(self, label: str) -> Sequence[Mapping[str, Any]] | None:
+        return [known for known in self.applications if truncate(name_of(known)) == label]
 
     def application_count(self) -> int | None:
         return len(self.applications)

@@ -1,6 +1,7 @@
 """The rules as a whole."""
 
 import re
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,9 @@ import pytest
 from argocd import rules
 from argocd.catalogue import CATALOGUE
 from argocd.changing import path_of
+from argocd.engine import judge
 from argocd.judging import Action, Operation, Rule
+from tests.argocd.staging import case_of
 
 EVERY_RULE = [pytest.param(rule, id=rule.id) for rule in CATALOGUE]
 
@@ -22,7 +25,7 @@ def test_every_module_of_rules_is_listed() -> None:
     folder = Path(rules.__file__).parent
     listed = {rule.check.__module__ for rule in CATALOGUE}
     for file in folder.glob("*.py"):
-        if "RULES" in file.read_text() and file.stem != "__init__":
+        if re.search(r"^RULES\b", file.read_text(), re.MULTILINE):
             assert any(name.endswith(f"rules.{file.stem}") for name in listed), f"{file.name} is not listed"
 
 
@@ -60,3 +63,18 @@ def test_a_rule_reads_fields_that_an_update_can_compare(rule: Rule) -> None:
 def test_a_rule_about_neighbours_warns_unless_it_guards_a_deletion(rule: Rule) -> None:
     if rule.neighbours and Operation.DELETE not in rule.operations:
         assert rule.action is Action.WARN
+
+
+@pytest.mark.parametrize("rule", EVERY_RULE)
+def test_the_bad_example_of_a_rule_breaks_it_and_the_good_one_does_not(rule: Rule) -> None:
+    found = list(rule.check(case_of(rule.bad, rule=rule)))
+    assert found, "the bad example breaks no rule"
+    assert {finding.rule for finding in found} == {rule.id}
+    assert all(finding.message and finding.hint for finding in found)
+    assert not list(rule.check(case_of(rule.good, rule=rule)))
+
+
+@pytest.mark.parametrize("rule", EVERY_RULE)
+def test_the_engine_asks_the_rule_about_its_example(rule: Rule) -> None:
+    judgements = judge(case_of(rule.bad, rule=rule), today=date(2026, 9, 1))
+    assert (rule.id, rule.action) in {(one.finding.rule, one.action) for one in judgements}
