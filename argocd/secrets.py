@@ -22,6 +22,11 @@ SECRET_TYPES = frozenset(
 CREDENTIAL_TEMPLATES = frozenset({names.SECRET_TYPE_REPO_CREDS, names.SECRET_TYPE_REPO_WRITE_CREDS})
 """Those whose URL is a prefix: they lend their credentials to repositories."""
 
+_REPOSITORY_SECRETS = CREDENTIAL_TEMPLATES | {
+    names.SECRET_TYPE_REPOSITORY,
+    names.SECRET_TYPE_REPOSITORY_WRITE,
+}
+
 REPOSITORY_TYPES = frozenset({"git", "helm", "oci"})
 
 INTEGERS = ("githubAppID", "githubAppInstallationID", "depth")
@@ -81,6 +86,10 @@ _CLUSTER_KEYS = frozenset(
 )
 
 
+def describes_repository(secret: Mapping[str, Any]) -> bool:
+    return secret_type(secret) in _REPOSITORY_SECRETS
+
+
 def secret_type(secret: Mapping[str, Any]) -> str:
     return reading.text(secret, "metadata", "labels", names.SECRET_TYPE)
 
@@ -130,7 +139,10 @@ def _known_keys(kind: str) -> frozenset[str]:
     return _TEMPLATE_KEYS if kind in CREDENTIAL_TEMPLATES else _REPOSITORY_KEYS
 
 
-_BY_CASE = {kind: {key.lower(): key for key in _known_keys(kind)} for kind in SECRET_TYPES}
+_BY_CASE = {
+    kind: {key.lower(): key for key in _known_keys(kind)}
+    for kind in (names.SECRET_TYPE_CLUSTER, *_REPOSITORY_SECRETS)
+}
 
 
 def misspelt_keys(secret: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

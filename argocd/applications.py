@@ -1,0 +1,155 @@
+"""An Application as Argo CD reads it: which of its sources count, and what is wrong with them.
+
+The texts are Argo CD's, so that a user who looks for them finds its documentation.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from argocd import names, reading
+
+_NOTHING: Mapping[str, Any] = {}
+
+# Anchored by fullmatch: `$` would let a line break at the end pass, which Go's does not.
+_REF = re.compile(r"[a-zA-Z0-9_-]+")
+
+SOURCE_TYPES = (
+    ("kustomize", "Kustomize"),
+    ("helm", "Helm"),
+    ("directory", "Directory"),
+    ("plugin", "Plugin"),
+)
+"""The blocks that decide how manifests are made, with the names that Argo CD prints."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    path: str
+    message: str
+
+
+def project_of(spec: Mapping[str, Any]) -> str:
+    return reading.text(spec, "project") or names.DEFAULT_PROJECT
+
+
+def is_hydrated(spec: Mapping[str, Any]) -> bool:
+    return isinstance(spec.get("sourceHydrator"), Mapping)
+
+
+def has_multiple_sources(spec: Mapping[str, Any]) -> bool:
+    """One element is enough for Argo CD to call it multi-source; a hydrator beats both fields."""
+    return bool(reading.sequence(spec, "sources")) and not is_hydrated(spec)
+
+
+def plain_sources(spec: Mapping[str, Any], *, at: str = "spec") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The sources that count, each with its path; nothing of a hydrated application."""
+    if is_hydrated(spec):
+        return
+    if has_multiple_sources(spec):
+        for index, source in enumerate(reading.sequence(spec, "sources")):
+            yield f"{at}.sources[{index}]", source if isinstance(source, Mapping) else _NOTHING
+    else:
+        yield f"{at}.source", reading.mapping(spec, "source")
+
+
+def repositories(spec: Mapping[str, Any], *, at: str = "spec") -> Iterator[tuple[str, str, str]]:
+    """Every repository that the project must permit: its path, its URL, and how Argo CD calls it."""
+    if is_hydrated(spec):
+        hydrator = f"{at}.sourceHydrator"
+        dry = reading.text(spec, "sourceHydrator", "drySource", "repoURL")
+        yield f"{hydrator}.drySource.repoURL", dry, "application repo"
+        sync = reading.text(spec, "sourceHydrator", "syncSource", "repoURL")
+        if sync and sync != dry:
+            yield f"{hydrator}.syncSource.repoURL", sync, "sync source repo"
+        return
+    for path, source in plain_sources(spec, at=at):
+        yield f"{path}.repoURL", reading.text(source, "repoURL"), "application repo"
+
+
+def incomplete_sources(spec: Mapping[str, Any], *, at: str = "spec") -> Iterator[Problem]:
+    """Sources that say too little to find manifests."""
+    several = has_multiple_sources(spec)
+    for path, source in plain_sources(spec, at=at):
+        found = any(reading.text(source, key) for key in ("path", "chart"))
+        if reading.text(source, "repoURL") and (found or (several and reading.text(source, "ref"))):
+            continue
+        if several:
+            yield Problem(
+                path,
+                "spec.source.repoURL and either source.path, source.chart, or source.ref are required for source "
+                f"{path}",
+            )
+        else:
+            yield Problem(
+                path,
+                "spec.source.repoURL and either spec.source.path or spec.source.chart are required",
+            )
+
+
+def charts_without_revision(spec: Mapping[str, Any], *, at: str = "spec") -> Iterator[Problem]:
+    for path, source in plain_sources(spec, at=at):
+        if reading.text(source, "chart") and not reading.text(source, "targetRevision"):
+            yield Problem(
+                f"{path}.targetRevision",
+                "spec.source.targetRevision is required if the manifest source is a helm chart",
+            )
+
+
+def hydrator_problems(spec: Mapping[str, Any], *, at: str = "spec") -> Iterator[Problem]:
+    if not is_hydrated(spec):
+        return
+    hydrator = f"{at}.sourceHydrator"
+    for fields in (("drySource", "repoURL"), ("syncSource", "targetBranch")):
+        if not reading.text(spec, "sourceHydrator", *fields):
+            field = ".".join(fields)
+            yield Problem(f"{hydrator}.{field}", f"spec.sourceHydrator.{field} is required")
+    target = reading.value(spec, "sourceHydrator", "hydrateTo")
+    if target is not None and not reading.text(target, "targetBranch"):
+        yield Problem(
+            f"{hydrator}.hydrateTo.targetBranch",
+            "when spec.sourceHydrator.hydrateTo is set, spec.sourceHydrator.hydrateTo.targetBranch is required",
+        )
+
+
+def source_types(source: Mapping[str, Any]) -> list[str]:
+    """An empty block counts: Argo CD looks whether it is there."""
+    return [name for key, name in SOURCE_TYPES if source.get(key) is not None]
+
+
+def invalid_refs(spec: Mapping[str, Any], *, at: str = "spec") -> Iterator[Problem]:
+    """Names of sources that a values file cannot refer to; a lone source's name is never looked at."""
+    for path, ref in _refs(spec, at=at):
+        if not _REF.fullmatch(ref):
+            yield Problem(path, f"sources.ref {ref} cannot contain any special characters except '_' and '-'")
+
+
+def repeated_refs(spec: Mapping[str, Any], *, at: str = "spec") -> Iterator[Problem]:
+    seen: set[str] = set()
+    for path, ref in _refs(spec, at=at):
+        if ref in seen:
+            yield Problem(path, "invalid sources: multiple sources had the same `ref` key")
+        seen.add(ref)
+
+
+def _refs(spec: Mapping[str, Any], *, at: str) -> Iterator[tuple[str, str]]:
+    if len(reading.sequence(spec, "sources")) < 2 or is_hydrated(spec):  # noqa: PLR2004 - a pair at least
+        return
+    for path, source in plain_sources(spec, at=at):
+        if ref := reading.text(source, "ref"):
+            yield f"{path}.ref", ref
+
+
+def repeated_source_names(
+    spec: Mapping[str, Any], *, application: str, at: str = "spec"
+) -> Iterator[Problem]:
+    seen: set[str] = set()
+    for index, source in enumerate(reading.sequence(spec, "sources")):
+        name = reading.text(source, "name")
+        if name and name in seen:
+            yield Problem(
+                f"{at}.sources[{index}].name",
+                f"application {application} has duplicate source name: {name}",
+            )
+        seen.add(name)
