@@ -1,26 +1,36 @@
-# `make` lists the targets. Each one that needs Python creates .venv from the lock file first.
+# `make` lists the targets. Each one that needs Python creates .venv from the lock files first.
 .DEFAULT_GOAL := help
-SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 ROOMS := $(wildcard argocd certs cli kube sidecars tiphys webhook)
+# Hashes are checked, and bytecode is left to the first import: half a minute less on a new machine.
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
+# Test processes, each with local clusters of its own; ARGS goes to pytest: make test ARGS="-k project".
+WORKERS ?= 2
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-.venv/ready: requirements/development.txt pyproject.toml
+.venv/running: requirements/runtime.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Python 3.11 or newer is needed; try: make PYTHON=python3.12" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "installing what is locked into .venv …"
-	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/development.txt
-	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(INSTALL) --require-hashes -r requirements/runtime.txt
 	@touch $@
 
-run: .venv/ready ## the demonstration: ends with Ctrl-C
-	@$(BIN)/tiphys demo
+.venv/ready: .venv/running requirements/development.txt pyproject.toml
+	@echo "installing what development needs into .venv …"
+	@$(INSTALL) --require-hashes -r requirements/development.txt
+	@$(INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+run: .venv/running ## the demonstration: ends with Ctrl-C
+	@$(BIN)/python -m cli demo
 
 test: .venv/ready ## all tests, those on a real API server included
 	@$(BIN)/python -m scripts.cluster ensure
-	@$(BIN)/pytest
+	@$(BIN)/pytest --numprocesses=$(WORKERS) --dist=worksteal $(ARGS)
 
 lint: .venv/ready ## formatting, rules, types, doors between rooms
 	@$(BIN)/ruff check .
@@ -29,16 +39,13 @@ lint: .venv/ready ## formatting, rules, types, doors between rooms
 	@$(BIN)/lint-imports
 
 bench: .venv/ready ## ratios, measured side by side in one run
-	@$(BIN)/python -m scripts.bench
+	@$(BIN)/python -m scripts.bench $(ARGS)
 
 cluster: .venv/ready ## a local kube-apiserver until Ctrl-C; prints its kubeconfig
 	@$(BIN)/python -m scripts.cluster
 
 docs: .venv/ready ## the generated pages of docs/
-	@$(BIN)/python -m scripts.docs
-
-protos: .venv/ready ## the messages of the wire, from sidecars/wire/protos
-	@$(BIN)/python -m scripts.protos
+	@$(BIN)/python -m scripts.docs $(ARGS)
 
 lock: .venv/ready ## renew the lock files: hashes, no index addresses
 	@for group in runtime development; do \
@@ -47,8 +54,8 @@ lock: .venv/ready ## renew the lock files: hashes, no index addresses
 	    --no-emit-index-url --no-annotate $$flags pyproject.toml --output-file requirements/$$group.txt; \
 	done
 
-clean: ## everything that the other targets made
+clean: ## everything that the other targets made here; the cluster's binaries stay in the user's cache
 	@rm -rf .venv build dist reports .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help run test lint bench cluster docs protos lock clean
+.PHONY: help run test lint bench cluster docs lock clean

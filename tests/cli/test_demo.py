@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = Path(__file__).with_name("demo.txt")
-TIPHYS = [sys.executable, "-c", "from cli.main import main; main()"]
+TIPHYS = [sys.executable, "-m", "cli"]
 
 
 def test_the_demonstration_tells_its_story() -> None:

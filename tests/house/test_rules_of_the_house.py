@@ -1,0 +1,146 @@
+"""What no linter holds: sizes, addresses, how quickly the command answers."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("argocd", "certs", "cli", "kube", "sidecars", "tiphys", "webhook")
+LONGEST_MODULE = 400
+
+# Spelt in pieces, so that this file does not find itself.
+MACHINE_PATH = re.compile(
+    "|".join(re.escape("/" + start + "/") for start in ("root", "home", "Users", "work"))
+)
+PACKAGE_HOSTS = re.compile(
+    "|".join(re.escape(f"{name}.org") for name in ("pypi", "pythonhosted", "proxy.golang"))
+)
+
+
+def modules() -> list[Path]:
+    found = [path for room in (*ROOMS, "scripts", "tests") for path in (ROOT / room).rglob("*.py")]
+    assert found
+    return [path for path in found if "generated" not in path.parts]
+
+
+def tracked_files() -> list[Path]:
+    done = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=30
+    )
+    if done.returncode:
+        pytest.skip("not a Git checkout")
+    return [path for name in done.stdout.split("\0") if name and (path := ROOT / name).is_file()]
+
+
+def test_no_module_is_longer_than_it_can_be_read() -> None:
+    lengths = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in modules()}
+    assert {name: length for name, length in lengths.items() if length > LONGEST_MODULE} == {}
+
+
+def test_no_module_is_called_after_nothing() -> None:
+    vague = {"utils", "util", "common", "helpers", "helper", "manager", "misc"}
+    assert [str(path) for path in modules() if path.stem in vague] == []
+
+
+@pytest.mark.parametrize(
+    ("what", "pattern"), [("a path of one machine", MACHINE_PATH), ("a package index", PACKAGE_HOSTS)]
+)
+def test_no_tracked_file_names(what: str, pattern: re.Pattern[str]) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}: {match[0]}"
+        for path in tracked_files()
+        if (match := pattern.search(path.read_text(errors="replace")))
+    ]
+    assert found == [], what
+
+
+def test_the_lock_files_have_hashes_and_no_address() -> None:
+    for name in ("runtime", "development"):
+        text = (ROOT / "requirements" / f"{name}.txt").read_text()
+        assert "://" not in text
+        assert "--index-url" not in text
+        assert text.count("--hash=sha256:") >= text.count("==")
+
+
+HEAVY = {
+    "aiohttp",
+    "asyncio",
+    "cryptography",
+    "flask",
+    "grpc",
+    "kubernetes",
+    "prometheus_client",
+    "re2",
+    "rich",
+    "structlog",
+    "yaml",
+}
+
+VERSION = """
+import sys
+sys.argv = ["tiphys", "--version"]
+from cli.main import main
+try:
+    main()
+finally:
+    print(*sys.modules)
+"""
+
+
+def test_the_version_is_told_without_importing_the_house() -> None:
+    """Under 200 ms, said as what costs them: an absolute time would depend on who else is at work here."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TIPHYS_")}
+    done = subprocess.run(
+        [sys.executable, "-c", VERSION],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    version, modules = done.stdout.splitlines()
+    imported = set(modules.split())
+    assert version.startswith("tiphys, version ")
+    assert imported & HEAVY == set()
+    assert len(imported) < 250, "70 of them belong to a bare interpreter, 140 to click"
+
+
+def test_every_subcommand_has_what_its_name_promises() -> None:
+    script = (
+        "import importlib, click; from cli.main import SUBCOMMANDS\n"
+        "for module, line in SUBCOMMANDS.values():\n"
+        "    assert isinstance(importlib.import_module(module).command, click.Command), module\n"
+        "    assert line.endswith('.') and len(line) < 80, line\n"
+    )
+    subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, timeout=120)
+
+
+def test_the_generated_pages_are_fresh() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "scripts.docs", "--check"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_readme_and_pipeline_name_the_same_two_commands() -> None:
+    readme, pipeline = (ROOT / "README.md").read_text(), (ROOT / ".ci" / "run").read_text()
+    assert "make run" in readme
+    assert "make test" in readme
+    assert "TIPHYS_REQUIRE_CLUSTER=1 make test" in pipeline
+    assert "make lint" in pipeline
+
+
+def test_make_alone_lists_the_targets() -> None:
+    done = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=30)
+    names = [line.split()[0] for line in done.stdout.splitlines()]
+    assert set(names) >= {"run", "test", "lint", "bench", "cluster", "docs", "lock", "clean"}
