@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Protocol
 
 import re2
 from cryptography import x509
+from cryptography.x509.oid import NameOID
 
 from sidecars.wire.subjects import go_subject
 from tiphys.errors import CallError
@@ -154,7 +155,7 @@ class UriMethod:
             raise IdentityError(Refusal.BAD_CERTIFICATE, f"the alternative names: {error}") from error
         if not uris:
             raise IdentityError(Refusal.ABSENT, "the certificate has no URI among its alternative names")
-        if len(certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)) > 1:
+        if len(certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)) > 1:
             raise IdentityError(Refusal.AMBIGUOUS, "the certificate has several common names")
         if not all(_URI.fullmatch(uri) for uri in uris):
             raise IdentityError(Refusal.BAD_CERTIFICATE, "a URI of the certificate has illegal characters")

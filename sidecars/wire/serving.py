@@ -1,0 +1,270 @@
+"""The principal's listener: logins, versions and streams of agents, on one port.
+
+What happens on a stream is the business of whoever is given as `serve_stream`. It returns when the stream has
+ended and is cancelled when it is cut.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import grpc
+from google.protobuf.message import DecodeError, Message
+from grpc import aio
+
+from sidecars.wire import announcing
+from sidecars.wire.announcing import Announcement
+from sidecars.wire.authenticating import Authenticator, LoginRequest, Rules
+from sidecars.wire.blocklist import Blocklist
+from sidecars.wire.callers import Caller, caller_of
+from sidecars.wire.generated.auth_pb2 import AuthRequest, AuthResponse, RefreshTokenRequest
+from sidecars.wire.generated.version_pb2 import VersionResponse
+from sidecars.wire.listening import MAX_LOGIN_BYTES, Listening, server_options
+from sidecars.wire.refusing import RefusedError
+from sidecars.wire.sessions import Cut, Peer, Session, Sessions
+from sidecars.wire.streams import Stream, StreamLostError
+from sidecars.wire.tls import Material, ServerCredentials
+from tiphys import logs, metrics
+from tiphys.errors import SurroundingsError, TiphysError
+
+STREAMS = metrics.gauge("tiphys_wire_streams", "Open streams of agents.")
+
+VERSION_PREFIX = "argocd-agent-"
+# How long a stream's owner may tidy up once it is told to leave.
+FAREWELL_SECONDS = 5.0
+
+log = logs.get_logger()
+
+ServeStream = Callable[[Peer, Stream], Awaitable[None]]
+
+
+class Server:
+    """Serves agents from `start` to `stop`. Certificates, authorities and blocklist are swapped live.
+
+    `services` are further generic handlers on the same port; they check their own callers.
+    """
+
+    def __init__(
+        self, listening: Listening, rules: Rules, serve_stream: ServeStream, *, services: Sequence[Any] = ()
+    ) -> None:
+        listening.check(rules.method.name)
+        self._listening = listening
+        self._rules = rules
+        self._serve_stream = serve_stream
+        self._services = services
+        self._authenticator = Authenticator(rules, monotonic=time.monotonic)
+        self._credentials: ServerCredentials | None = None
+        self._server: Any = None
+        self.sessions = Sessions(now=lambda: datetime.now(UTC))
+
+    async def start(self) -> int:
+        """Begins to listen and returns the port."""
+        server = aio.server(options=server_options(self._listening))
+        server.add_generic_rpc_handlers(self._handlers())
+        address = self._listening.address
+        try:
+            if self._listening.material is None:
+                port = server.add_insecure_port(address)
+            else:
+                self._credentials = ServerCredentials(
+                    self._listening.material,
+                    require_client_certificate=self._listening.require_client_certificates,
+                )
+                port = server.add_secure_port(address, self._credentials.grpc)
+        except RuntimeError as error:
+            raise SurroundingsError(f"cannot listen on {address}: {error}") from error
+        await server.start()
+        self._server = server
+        return int(port)
+
+    async def stop(self, *, grace: float = FAREWELL_SECONDS) -> None:
+        """Open streams end as unavailable: agents look for another principal or wait for this one."""
+        for session in self.sessions:
+            session.cut(Cut.stopping())
+        if self._server is not None:
+            await self._server.stop(grace)
+
+    async def swap_material(self, material: Material) -> list[Peer]:
+        """New handshakes use it; open streams that its authorities do not vouch for are cut."""
+        assert self._credentials is not None, "a plaintext listener has no certificates"
+        if self._rules.trust is not None:
+            self._rules.trust.swap_roots(material.roots)
+        self._credentials.swap(material)
+        return await self.recheck()
+
+    async def swap_blocklist(self, blocklist: Blocklist) -> list[Peer]:
+        if self._rules.trust is not None:
+            self._rules.trust.swap_blocklist(blocklist)
+        return await self.recheck()
+
+    async def recheck(self) -> list[Peer]:
+        """Cut every open stream against which something speaks now; returns whose they were."""
+        return await self.sessions.recheck(lambda peer: self._authenticator.complaint(peer.chain, peer.name))
+
+    def _handlers(self) -> list[Any]:
+        """The only paths that are served. Messages arrive as bytes: a bad one must not end its stream."""
+        calls = {
+            "authapi.Authentication": {
+                "Authenticate": grpc.unary_unary_rpc_method_handler(self._authenticate),
+                "RefreshToken": grpc.unary_unary_rpc_method_handler(self._refresh),
+            },
+            "versionapi.Version": {"Version": grpc.unary_unary_rpc_method_handler(self._version)},
+            "eventstreamapi.EventStream": {
+                "Subscribe": grpc.stream_stream_rpc_method_handler(self._subscribe)
+            },
+        }
+        own = [grpc.method_handlers_generic_handler(name, methods) for name, methods in calls.items()]
+        return [*own, *self._services]
+
+    async def _version(self, _request: bytes, context: Any) -> bytes:
+        await context.send_initial_metadata(self._listening.announcement.metadata())
+        return VersionResponse(version=VERSION_PREFIX + self._rules.version).SerializeToString()
+
+    async def _authenticate(self, request: bytes, context: Any) -> bytes:
+        async def answer(caller: Caller) -> AuthResponse:
+            message = _parsed(AuthRequest, request)
+            login = LoginRequest(
+                method=message.method,
+                mode=message.mode,
+                version=message.version,
+                agent_namespace=message.agentNamespace,
+                credentials=dict(message.credentials),
+            )
+            pair = await self._authenticator.login(caller, login)
+            return AuthResponse(
+                accessToken=pair.access,
+                refreshToken=pair.refresh,
+                version=self._rules.version,
+                principalNamespace=self._rules.namespace,
+            )
+
+        return await self._answered(context, answer, call="Authenticate")
+
+    async def _refresh(self, request: bytes, context: Any) -> bytes:
+        async def answer(caller: Caller) -> AuthResponse:
+            message = _parsed(RefreshTokenRequest, request)
+            pair = await self._authenticator.refresh(caller, message.refreshToken)
+            return AuthResponse(accessToken=pair.access, refreshToken=pair.refresh)
+
+        return await self._answered(context, answer, call="RefreshToken")
+
+    async def _answered(
+        self, context: Any, answer: Callable[[Caller], Awaitable[AuthResponse]], *, call: str
+    ) -> bytes:
+        caller = caller_of(context)
+        try:
+            return (await answer(caller)).SerializeToString()
+        except RefusedError as error:
+            refusal = error
+        except Exception as error:
+            log.exception("call failed", **{logs.OPERATION: call, logs.PEER: caller.address})
+            refusal = RefusedError(
+                grpc.StatusCode.UNAVAILABLE, "try again later", reason=logs.describe(error), label="failed"
+            )
+        await self._refuse(context, caller, refusal, call=call)
+        raise refusal  # never reached: aborting raises
+
+    async def _subscribe(self, _requests: Any, context: Any) -> None:
+        caller = caller_of(context)
+        try:
+            peer = await self._accepted(caller)
+            with self.sessions.opened(peer, max_age=self._listening.max_stream_seconds) as session:
+                await self._serve(session, context)
+        except RefusedError as error:
+            await self._refuse(context, caller, error, call="Subscribe")
+
+    async def _accepted(self, caller: Caller) -> Peer:
+        holder = await self._authenticator.check(caller)
+        state = self._rules.gate.accepts_streams()
+        if state is not None:
+            raise RefusedError(
+                grpc.StatusCode.UNAVAILABLE,
+                f"not accepting connections in state {state}",
+                reason=f"state {state}",
+                label="not active",
+            )
+        return Peer(
+            name=holder.agent,
+            mode=holder.mode,
+            address=caller.address,
+            announced=Announcement.of(caller.metadata),
+            chain=caller.chain,
+        )
+
+    async def _serve(self, session: Session, context: Any) -> None:
+        """Ends with a code on which Go agents connect anew: with any other they would read on for ever."""
+        peer = session.peer
+        work: asyncio.Future[Any] = asyncio.ensure_future(self._served(peer, context))
+        cut_because: asyncio.Future[Any] = session.cut_because
+        STREAMS.inc()
+        try:
+            await asyncio.wait({work, cut_because}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            STREAMS.dec()
+            await _ended(work)
+        problem = None if work.cancelled() else work.exception()
+        if cut_because.done():
+            cut = session.cut_because.result()
+            log.warning("stream cut", **{logs.AGENT: peer.name, logs.REASON: cut.reason})
+            await context.abort(cut.code, cut.words)
+        elif isinstance(problem, StreamLostError):
+            log.info("stream ended", **{logs.AGENT: peer.name, logs.REASON: str(problem)})
+        elif problem is not None:
+            expected = isinstance(problem, TiphysError)
+            log.error(
+                "stream failed",
+                exc_info=None if expected else problem,
+                **{logs.AGENT: peer.name, logs.ERROR: logs.describe(problem)},
+            )
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "the stream failed on the principal's side")
+
+    async def _served(self, peer: Peer, context: Any) -> None:
+        ours = self._listening.announcement
+        if announcing.GZIP in peer.announced.extensions:
+            context.set_compression(grpc.Compression.Gzip)
+        await context.send_initial_metadata(ours.metadata())
+        stream = Stream(
+            read=context.read,
+            write=context.write,
+            extensions=ours.common(peer.announced),
+            label=peer.name,
+            source="",
+            max_message_bytes=self._listening.max_message_bytes,
+        )
+        await self._serve_stream(peer, stream)
+
+    async def _refuse(self, context: Any, caller: Caller, error: RefusedError, *, call: str) -> None:
+        self._authenticator.note(caller, error, call=call)
+        await context.abort(error.code, error.message)
+
+
+def _parsed(kind: type[Any], request: bytes) -> Any:
+    if len(request) > MAX_LOGIN_BYTES:
+        raise RefusedError(
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            f"larger than {MAX_LOGIN_BYTES} bytes",
+            reason=f"a login of {len(request)} bytes",
+            label="too large",
+        )
+    try:
+        message: Message = kind.FromString(request)
+    except DecodeError as error:
+        raise RefusedError(
+            grpc.StatusCode.INVALID_ARGUMENT,
+            "not the message of this call",
+            reason=f"undecodable: {error}",
+            label="malformed",
+        ) from error
+    return message
+
+
+async def _ended(work: "asyncio.Future[Any]") -> None:
+    """Cancel and wait, but not for ever: the connection is gone either way."""
+    if work.done():
+        return
+    work.cancel()
+    done, _ = await asyncio.wait({work}, timeout=FAREWELL_SECONDS)
+    if not done:
+        log.error("a stream's owner does not end although it was cancelled")
