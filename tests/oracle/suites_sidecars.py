@@ -1,10 +1,12 @@
 """What the sidecars do with events, asked by cases with known answers."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
 from sidecars.delivery.lanes import compact
 from sidecars.wire.events import PREFIX, Event, Target
+from sidecars.wire.identity import Evidence, HeaderMethod, IdentityError, Pattern
 
 
 def writer_dedupe(given: dict[str, Any]) -> list[list[str]]:
@@ -15,4 +17,16 @@ def writer_dedupe(given: dict[str, Any]) -> list[list[str]]:
     return [[event.type.removeprefix(PREFIX), event.event_id] for event in compact(queue)]
 
 
-ANSWERS: dict[str, Callable[[Any], Any]] = {"writer_dedupe": writer_dedupe}
+def header_auth(given: dict[str, Any]) -> str | dict[str, str]:
+    """On the wire names of headers are lower case."""
+    method = HeaderMethod(given["header"], Pattern(given["regex"]))
+    sent_as = str(given.get("sent_as") or given["header"]).lower()
+    value = given.get("value")
+    metadata = {} if value is None else {sent_as: [value]}
+    try:
+        return asyncio.run(method.identify(Evidence(metadata=metadata)))
+    except IdentityError as error:
+        return {"error": error.refusal.value}
+
+
+ANSWERS: dict[str, Callable[[Any], Any]] = {"header_auth": header_auth, "writer_dedupe": writer_dedupe}
