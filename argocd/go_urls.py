@@ -1,4 +1,4 @@
-"""URLs as Go's net/url reads them, as far as the query of a cluster's server needs it.
+"""URLs as Go's net/url reads them, as far as their scheme and a cluster's query need it.
 
 Python's urllib accepts nearly anything; Go refuses what it cannot read, and argocd-agent then ignores the
 destination. Bytes matter: Go looks at UTF-8.
@@ -31,6 +31,13 @@ def query_parameter(url: str, name: str) -> str:
         if key and _unescaped(key) == name.encode():
             return _unescaped(value).decode("utf-8", "replace")
     return ""
+
+
+def scheme(url: str) -> str:
+    """The scheme in lower case; empty where there is none or the URL cannot be parsed."""
+    data = url.encode("utf-8", "surrogatepass")
+    found = _SCHEME.match(data)
+    return found[1].decode().lower() if found and _query(data) is not None else ""
 
 
 def _unescaped(text: bytes) -> bytes:

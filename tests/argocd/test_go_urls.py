@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from argocd import go_urls
 from argocd.go_urls import query_parameter
 
 
@@ -86,3 +87,20 @@ def test_go_would_not_parse_the_url(url: str) -> None:
 def test_any_text_has_an_answer(url: str, name: str) -> None:
     assert isinstance(query_parameter(url, name), str)
     assert isinstance(query_parameter(f"https://{url}?agentName=a", "agentName"), str)
+
+
+@pytest.mark.parametrize(
+    ("url", "scheme"),
+    [
+        ("https://argocd.example.com", "https"),
+        ("HTTP://127.0.0.1:8081", "http"),
+        ("javascript:alert(1)", "javascript"),
+        ("argocd.example.com", ""),
+        ("http://a b", ""),
+        ("https://host:port", ""),
+        ("https://host/%zz", ""),
+        ("", ""),
+    ],
+)
+def test_the_scheme_of_a_url_that_go_can_read(url: str, scheme: str) -> None:
+    assert go_urls.scheme(url) == scheme
