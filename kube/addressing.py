@@ -54,6 +54,17 @@ def typed(resource: Resource, body: Object) -> Object:
     return {"apiVersion": version, "kind": kind, **body}
 
 
+def typed_for_apply(resource: Resource, config: Object, *, name: str, namespace: str | None) -> Object:
+    """An apply configuration with what an API server insists on finding in it."""
+    config = typed(resource, config)
+    metadata = dict(metadata_of({"metadata": {}, **config}))
+    address = {"name": name} | ({"namespace": namespace} if namespace else {})
+    for field, value in address.items():
+        if metadata.setdefault(field, value) != value:
+            raise BadRequestError(f"the object's {field} is {metadata[field]!r}, the call's {value!r}")
+    return {**config, "metadata": metadata}
+
+
 def typed_for_creation(
     resource: Resource, body: Object, *, namespace: str | None
 ) -> tuple[Object, str | None]:

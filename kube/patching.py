@@ -25,12 +25,22 @@ def apply_json_patch(document: Object, patch: JsonPatch) -> Object:
 def _operated(document: Object, operation: Object, *, index: int) -> Any:
     """One operation. The library's exceptions quote the document, which may be a Secret: they end here."""
     try:
+        # Unlike RFC 6902 the API server takes a replacement of a missing member for an addition.
+        if operation.get("op") == "replace" and _is_missing_member(document, operation["path"]):
+            operation = {**operation, "op": "add"}
         return jsonpatch.JsonPatch([operation]).apply(document, in_place=True)
     except (jsonpatch.InvalidJsonPatch, TypeError, KeyError, AttributeError):
         raise BadRequestError(f"operation {index} of the JSON patch is malformed") from None
     except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException):
         what = f"{operation.get('op')} {operation.get('path')}"
         raise InvalidError(f"operation {index} of the JSON patch does not apply: {what}") from None
+
+
+def _is_missing_member(document: Object, path: str) -> bool:
+    if not path:
+        return False
+    parent, member = jsonpointer.JsonPointer(path).to_last(document)
+    return isinstance(parent, dict) and member not in parent
 
 
 def apply_merge_patch(document: Object, patch: Object) -> Object:

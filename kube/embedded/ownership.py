@@ -44,7 +44,9 @@ def opened(body: Object) -> Object:
         metadata["finalizers"] = _Keyed({f'v:"{item}"': item for item in finalizers})
     if owners := metadata.get("ownerReferences"):
         metadata["ownerReferences"] = _Keyed({f'k:{{"uid":"{item.get("uid")}"}}': item for item in owners})
-    result["metadata"] = metadata
+    result.pop("metadata", None)
+    if metadata:
+        result["metadata"] = metadata
     return result
 
 

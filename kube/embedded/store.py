@@ -6,7 +6,15 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
 from datetime import UTC, datetime
 
-from kube.addressing import address_of, check_scope, check_segment, metadata_of, typed, typed_for_creation
+from kube.addressing import (
+    address_of,
+    check_scope,
+    check_segment,
+    metadata_of,
+    typed,
+    typed_for_apply,
+    typed_for_creation,
+)
 from kube.coding import copied, decode, encode
 from kube.embedded import writing
 from kube.embedded.admission import Call, Hooks, Phase
@@ -16,7 +24,7 @@ from kube.embedded.pipeline import Deletion, Pipeline, Writer
 from kube.embedded.traits import WITH_STATUS
 from kube.embedded.watching import Selection, Watcher
 from kube.embedded.writing import Draft
-from kube.errors import ApiError, BadRequestError, NotFoundError
+from kube.errors import ApiError, BadRequestError, ConflictError, NotFoundError
 from kube.patching import apply_json_patch, apply_merge_patch
 from kube.resources import NAMESPACES, SUBJECT_ACCESS_REVIEWS
 from kube.selectors import parse_fields, parse_labels
@@ -226,14 +234,8 @@ class EmbeddedStore:
         force: bool,
         writer: Writer,
     ) -> Object:
-        config = typed(resource, config)
-        metadata = config.setdefault("metadata", {})
-        if metadata.setdefault("name", name) != name:
-            raise BadRequestError(
-                f"the name of the object ({metadata['name']}) is not the one of the call ({name})"
-            )
-        if namespace and metadata.setdefault("namespace", namespace) != namespace:
-            raise BadRequestError(f"the object's namespace is not the call's, {namespace!r}")
+        config = typed_for_apply(resource, config, name=name, namespace=namespace)
+        metadata = config["metadata"]
         traits = self._pipeline.traits(resource, writer)
         wanted = writing.scope_of_apply(config, traits=traits, subresource=writer.subresource)
 
@@ -256,8 +258,10 @@ class EmbeddedStore:
                 resource, namespace=namespace, name=name, draft=draft, writer=writer
             )
         except NotFoundError:
-            if writer.subresource or metadata.get("resourceVersion") or metadata.get("uid"):
+            if writer.subresource:
                 raise
+        if metadata.get("uid"):
+            raise ConflictError(f'uid mismatch: there is no {resource.kind} "{name}" to have it')
         new = self._pipeline.draft(resource, copied(config), namespace=namespace)
         skeleton = {**{key: new.body[key] for key in ("apiVersion", "kind")}, "metadata": {}}
         new.owners.apply(

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import aiohttp
 
-from kube.addressing import address_of, check_scope, check_segment, typed, typed_for_creation
+from kube.addressing import address_of, check_scope, check_segment, typed, typed_for_apply, typed_for_creation
 from kube.coding import encode
 from kube.errors import BadRequestError, UnavailableError
 from kube.live.connection import Connection, Repeat
@@ -181,15 +181,16 @@ class LiveStore:
         dry_run: bool = False,
         subresource: str = "",
     ) -> Object:
+        namespace = check_scope(resource, namespace)
         query = _options(field_manager, dry_run=dry_run)
         if kind is PatchKind.APPLY:
             if not isinstance(patch, dict):
                 raise BadRequestError("an apply configuration is a JSON object")
-            patch = typed(resource, patch)
+            patch = typed_for_apply(resource, patch, name=name, namespace=namespace)
             query["force"] = "true" if force else "false"
         answer = await self._connection.call(
             "PATCH",
-            _path(resource, check_scope(resource, namespace), name, subresource),
+            _path(resource, namespace, name, subresource),
             query=query,
             body=encode(patch),
             content_type=kind.value,
@@ -212,13 +213,14 @@ class LiveStore:
         options: Object = {"apiVersion": "v1", "kind": "DeleteOptions"}
         if propagation:
             options["propagationPolicy"] = propagation
+        if dry_run:
+            options["dryRun"] = ["All"]  # in the query it is ignored beside a body: the object would be gone
         preconditions = {"uid": uid, "resourceVersion": resource_version}
         if any(preconditions.values()):
             options["preconditions"] = {key: value for key, value in preconditions.items() if value}
         await self._connection.call(
             "DELETE",
             _path(resource, check_scope(resource, namespace), name),
-            query={"dryRun": "All"} if dry_run else None,
             body=encode(options),
             # By name alone the second time could meet a new object of that name.
             repeat=Repeat.SAFE if uid or resource_version else Repeat.IF_REFUSED,

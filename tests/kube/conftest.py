@@ -3,13 +3,16 @@
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from kube.embedded import EmbeddedStore
 from kube.live import LiveStore
 from kube.store import Store
-from scripts.cluster.controlplane import Cluster
+
+if TYPE_CHECKING:
+    from scripts.cluster.controlplane import Cluster
 
 BOUND = 20.0
 """Seconds that anything awaited may take, on a machine that is busy with other things."""
