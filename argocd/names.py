@@ -139,4 +139,9 @@ TIPHYS_INJECTION = "tiphys.dev/injection"
 TIPHYS_INJECT = "tiphys.dev/inject"
 
 ENABLED = "enabled"
+
+# -- Kubernetes ----------------------------------------------------------------------------------------------
+
+MIRROR_POD = "kubernetes.io/config.mirror"
+"""Annotation of a static pod's shadow in the API, which cannot be changed."""
 """The value of the two Tiphys labels that switch something on."""
