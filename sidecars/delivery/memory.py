@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import Generic, TypeVar
 
 from sidecars.delivery.lanes import Lane, Order, key_of, lane_of
-from sidecars.wire.events import Event
+from sidecars.wire.events import SENT_AT, Event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +51,14 @@ class Memory:
 
 
 def fingerprint(event: Event) -> int:
-    """Tells events apart. The type belongs to it: a spec-update and a set-operation may share both ids."""
-    return _number(f"{event.type}\n{event.resource_id}\n{event.event_id}")
+    """Tells events apart. The type belongs to it: a spec-update and a set-operation may share both ids.
+
+    So does the time at which state was first sent: the ids name a version of an object, and a peer that
+    repairs what has drifted here sends the same version anew. A resend keeps its time. A command is carried
+    out once for its ids, whenever it was sent.
+    """
+    sent = event.extensions.get(SENT_AT, "") if lane_of(event) is Lane.STATE else ""
+    return _number(f"{event.type}\n{event.resource_id}\n{event.event_id}\n{sent}")
 
 
 def _number(text: str) -> int:

@@ -13,7 +13,7 @@ from uuid import uuid4
 from sidecars.delivery.lanes import ORDER, Lane, Order, key_of, lane_of
 from sidecars.delivery.pacing import Backoff, Budget, Timing
 from sidecars.delivery.tracks import Entry, Resends, Track
-from sidecars.wire.events import Event
+from sidecars.wire.events import OBJECT_TARGETS, Event, EventType
 from tiphys.errors import CallError
 
 
@@ -122,7 +122,10 @@ class Outbox:
         self._sent = self._resent = self._acknowledged = self._superseded = 0
 
     def add(self, event: Event) -> bool:
-        """False where there is no room: the key is marked, and of a command the caller must tell its giver."""
+        """False where there is no room; the key is then marked. A command is also refused while its object
+        is marked, since it must not arrive before the state that it was given for: who gave it keeps it, and
+        gives it again after the comparison.
+        """
         lane = lane_of(event)
         if lane is Lane.ACKNOWLEDGEMENT:
             if len(self._acknowledgements) >= self._limits.acknowledgements:
@@ -132,7 +135,7 @@ class Outbox:
             self._heartbeat = event
         elif not event.resource_id:
             raise CallError(f"event {event.type} for {self.peer} has no resource id: no peer would take it")
-        elif not self._keep(event, lane):
+        elif self._is_premature(event, lane) or not self._keep(event, lane):
             return False
         self._wake()
         return True
@@ -254,6 +257,11 @@ class Outbox:
         if not track:
             del self._tracks[key]
         return False
+
+    def _is_premature(self, event: Event, lane: Lane) -> bool:
+        if lane is not Lane.COMMAND or event.target not in OBJECT_TARGETS or event.type == EventType.DELETE:
+            return False
+        return self._everything or key_of(event) in self._marks
 
     def _has_room(self, amount: int, lane: Lane) -> bool:
         if not self._bytes:  # one event always fits, or a large one could never leave

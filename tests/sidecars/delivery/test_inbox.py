@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
@@ -10,6 +12,7 @@ import structlog
 
 from kube.errors import InvalidError, UnavailableError
 from sidecars.delivery.inbox import Inbox, InboxLimits, InboxObserver
+from sidecars.delivery.lanes import ORDER
 from sidecars.delivery.memory import MemoryLimits
 from sidecars.delivery.outcomes import DeadLetter, Reason
 from sidecars.delivery.pacing import Backoff, Timing
@@ -158,6 +161,40 @@ def test_a_duplicate_is_acknowledged_again_and_not_applied_again(kind: EventType
         assert world.applied == ["guestbook 1"]
         assert world.acknowledged == ["guestbook 1"] * 3
         assert world.seen == ["duplicate", "duplicate"]
+
+    run(program())
+
+
+def test_state_that_is_sent_anew_is_no_duplicate(make: Make) -> None:
+    """A Go principal answers drift with the version that it sent before, at another time."""
+
+    async def program() -> None:
+        world = World()
+        event = make(EventType.SPEC_UPDATE)
+        for second in (1, 2, 2):
+            await world.put(event.stamped(datetime(2026, 11, 16, 0, 0, second, tzinfo=UTC)))
+            await world.settled()
+        assert world.applied == ["guestbook 1"] * 2
+        assert world.acknowledged == ["guestbook 1"] * 3
+
+    run(program())
+
+
+def test_older_state_never_follows_newer_of_the_same_outbox(make: Make) -> None:
+    async def program() -> None:
+        world = World()
+        world.plans["guestbook 2"] = lambda: asyncio.sleep(1)
+        first, second = (
+            replace(make(EventType.SPEC_UPDATE, version=version), extensions={ORDER: f"here.{version}"})
+            for version in (1, 2)
+        )
+        await world.put(second, first)
+        await world.settled()
+        assert world.applied == ["guestbook 2"]
+        assert world.acknowledged == ["guestbook 2", "guestbook 1"]
+        await world.put(replace(first, extensions={ORDER: "restarted.1"}))
+        await world.settled()
+        assert world.applied == ["guestbook 2", "guestbook 1"]
 
     run(program())
 

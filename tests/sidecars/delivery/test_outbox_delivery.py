@@ -155,6 +155,19 @@ def test_newer_state_that_does_not_fit_takes_the_stale_with_it(make: Make, timin
     assert outbox.figures().bytes < 12_000
 
 
+def test_a_command_is_refused_while_the_state_that_it_was_given_for_is_missing(
+    make: Make, timing: Timing
+) -> None:
+    outbox = Outbox(peer="agent-a", timing=timing, limits=OutboxLimits(bytes=20_000))
+    assert outbox.add(make(EventType.SPEC_UPDATE, "first", padding=18_000))
+    assert not outbox.add(make(EventType.SPEC_UPDATE, "second"))
+    assert not outbox.add(make(EventType.SET_OPERATION, "second"))
+    assert outbox.add(make(EventType.SET_OPERATION, "first"))
+    assert outbox.add(make(EventType.DELETE, "second"))
+    assert outbox.take_marks()
+    assert outbox.add(make(EventType.SET_OPERATION, "second"))
+
+
 def test_one_event_always_fits(make: Make, timing: Timing) -> None:
     outbox = Outbox(peer="agent-a", timing=timing, limits=OutboxLimits(bytes=1))
     assert outbox.add(make(EventType.SPEC_UPDATE, padding=1_000_000))
