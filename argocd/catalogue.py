@@ -4,6 +4,10 @@ A new module of `argocd/rules/` adds its import and its tuple here; a test notic
 """
 
 from argocd.judging import Rule
-from argocd.rules import tracking
+from argocd.rules import impersonation, impersonation_matching, tracking
 
-CATALOGUE: tuple[Rule, ...] = (*tracking.RULES,)
+CATALOGUE: tuple[Rule, ...] = (
+    *impersonation.RULES,
+    *impersonation_matching.RULES,
+    *tracking.RULES,
+)

@@ -64,9 +64,11 @@ class Settings:
 
     `application_namespaces` is None where nobody knows which namespaces Argo CD was started with, and so
     is `allowed_scm_providers` for the addresses of code forges (an empty list allows all);
-    `unreadable` names the keys whose YAML Argo CD cannot read either.
+    `unreadable` names the keys whose YAML Argo CD cannot read either. `known` is False where no argocd-cm
+    was seen: rules that would complain about a default then keep silent.
     """
 
+    known: bool = False
     tracking_method: TrackingMethod = TrackingMethod.ANNOTATION
     instance_label: str = names.INSTANCE_LABEL
     installation_id: str | None = None
@@ -90,6 +92,7 @@ def read_settings(
     data = reading.mapping(argocd_cm, "data")
     unreadable: list[str] = []
     return Settings(
+        known=argocd_cm is not None,
         tracking_method=_tracking_method(data, configuration.argocd.version),
         instance_label=reading.text(data, names.INSTANCE_LABEL_KEY) or names.INSTANCE_LABEL,
         installation_id=_installation_id(data),

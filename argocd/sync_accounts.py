@@ -1,6 +1,7 @@
 """The accounts that projects let Argo CD sync as: who they are, and what must be granted for it."""
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,52 +59,47 @@ def account_of(entry: Entry) -> tuple[str, str]:
     return (entry.namespace if is_literal(entry.namespace) else ""), entry.account
 
 
-def may_be(entry: Entry, *, namespace: str, name: str, argocd_namespace: str) -> bool:
-    """Whether Argo CD may sync as this account because of the entry.
-
-    Where the destination has no namespace the account is one of the application's, of which only Argo CD's
-    own namespace is certain.
-    """
-    if ":" in entry.account:
-        return entry.account == f"{namespace}:{name}"
-    return entry.account == name and (
-        _matches(entry.namespace, namespace)
-        or (namespace == argocd_namespace and _matches(entry.namespace, ""))
-    )
-
-
-def _matches(pattern: str, text: str) -> bool:
-    return globs.match(pattern, text) is globs.Verdict.YES
-
-
 class SyncAccounts:
-    """All projects' accounts by name, so that one writer's costs the same however many projects there are."""
+    """All projects' accounts, so that asking about a writer costs no more with a thousand projects.
+
+    Where a destination has no namespace the account is one of the application's namespace, of which only
+    Argo CD's own is certain.
+    """
 
     def __init__(self, *, argocd_namespace: str) -> None:
         self._argocd_namespace = argocd_namespace
         self._entries: dict[str, tuple[Entry, ...]] = {}
-        self._projects: dict[str, dict[str, list[Entry]]] = {}
+        self._certain: Counter[tuple[str, str]] = Counter()
+        self._patterns: dict[str, Counter[str]] = {}
 
     def put(self, name: str, project: Mapping[str, Any]) -> None:
         self.drop(name)
         self._entries[name] = entries_of(project)
         for entry in self._entries[name]:
-            self._projects.setdefault(entry.account, {}).setdefault(name, []).append(entry)
+            self._count(entry, 1)
 
     def drop(self, name: str) -> None:
         for entry in self._entries.pop(name, ()):
-            naming = self._projects.get(entry.account, {})
-            naming.pop(name, None)
-            if not naming:
-                self._projects.pop(entry.account, None)
+            self._count(entry, -1)
 
     def has(self, namespace: str, name: str) -> bool:
-        return any(
-            may_be(entry, namespace=namespace, name=name, argocd_namespace=self._argocd_namespace)
-            for entry in self._named(f"{namespace}:{name}", name)
-        )
+        if self._certain[namespace, name] > 0:
+            return True
+        here = {namespace, ""} if namespace == self._argocd_namespace else {namespace}
+        patterns = self._patterns.get(name, ())
+        return any(globs.match(pattern, text) is globs.Verdict.YES for pattern in patterns for text in here)
 
-    def _named(self, *texts: str) -> Iterable[Entry]:
-        for text in texts:
-            for entries in self._projects.get(text, {}).values():
-                yield from entries
+    def _count(self, entry: Entry, step: int) -> None:
+        if ":" in entry.account or is_literal(entry.namespace):
+            namespace, name = account_of(entry)
+            key = (namespace or self._argocd_namespace, name)
+            self._certain[key] += step
+            if not self._certain[key]:
+                del self._certain[key]
+            return
+        patterns = self._patterns.setdefault(entry.account, Counter())
+        patterns[entry.namespace] += step
+        if not patterns[entry.namespace]:
+            del patterns[entry.namespace]
+        if not patterns:
+            del self._patterns[entry.account]

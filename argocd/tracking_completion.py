@@ -10,6 +10,7 @@ from typing import Any
 from argocd import names, reading
 from argocd.identities import is_argocd, is_remote_argocd
 from argocd.judging import Surroundings, Writer
+from argocd.kubernetes_names import is_label_value
 from argocd.policy import TrackingFormat
 from argocd.resource_filters import is_excluded
 from argocd.settings import TrackingMethod
@@ -26,7 +27,6 @@ from argocd.tracking_ids import (
     TruncationError,
     group_of,
     id_for,
-    is_label_value,
     parse_proposed,
     parse_released,
     truncate,

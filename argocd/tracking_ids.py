@@ -10,17 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from argocd import reading
+from argocd.kubernetes_names import LABEL_LIMIT
 
 FORMAT_ERROR = (
     "wrong resource tracking format, should be <application-name>:<group>/<kind>:<namespace>/<name>"
 )
 TRUNCATION_ERROR = "unable to truncate label to not end with a special character"
-
-LABEL_LIMIT = 63
-"""Bytes of a label's value; Kubernetes's limit."""
-
-_RESOURCE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)?")
 
 
 class TruncationError(ValueError):
@@ -111,15 +106,6 @@ def truncate(name: str) -> str:
     if cut is None:
         raise TruncationError
     return cut[0].decode(errors="replace")
-
-
-def is_label_value(text: str) -> bool:
-    """Whether Kubernetes takes it as a label's value."""
-    return len(text) <= LABEL_LIMIT and _LABEL_VALUE.fullmatch(text) is not None
-
-
-def is_resource_name(text: str) -> bool:
-    return len(text) <= LABEL_LIMIT and _RESOURCE_NAME.fullmatch(text) is not None
 
 
 def instance_name(name: str, *, namespace: str, argocd_namespace: str) -> str:

@@ -6,10 +6,11 @@ from enum import StrEnum
 from typing import Any
 
 from argocd import names, reading
+from argocd.kubernetes_names import is_label_value
 from argocd.policy import Version
 from argocd.settings import Settings, TrackingMethod
 from argocd.tracking import Marks, application_of, is_prune_candidate, is_root, marks_for
-from argocd.tracking_ids import TruncationError, is_label_value
+from argocd.tracking_ids import TruncationError
 
 
 class Risk(StrEnum):

@@ -5,6 +5,7 @@ from typing import Any
 
 from argocd import identities, names, reading, tracking_ids
 from argocd.judging import Action, Case, Finding, Kind, Profile, Rule
+from argocd.kubernetes_names import LABEL_LIMIT
 from argocd.policy import TrackingFormat
 from argocd.rules import examples
 from argocd.settings import TrackingMethod
@@ -112,12 +113,12 @@ def _name_too_long(case: Case) -> Iterator[Finding]:
     instance = _instance(case.object, case)
     length = len(instance.encode(errors="replace"))
     labelled = method_of(case.object, case.surroundings) is TrackingMethod.LABEL
-    if labelled and length > tracking_ids.LABEL_LIMIT:
+    if labelled and length > LABEL_LIMIT:
         yield Finding(
             "tracking/name-too-long",
             "metadata.name",
             f"'{instance}' has {length} characters, and the label that tracks its objects may have "
-            f"{tracking_ids.LABEL_LIMIT}: no object of this application can be applied",
+            f"{LABEL_LIMIT}: no object of this application can be applied",
             "Shorten the name, or track by annotation.",
         )
 
@@ -137,7 +138,7 @@ def _label_collision(case: Case) -> Iterator[Finding]:
             yield Finding(
                 "tracking/label-collision",
                 "metadata.name",
-                f"cut to {tracking_ids.LABEL_LIMIT} characters the label of '{instance}' is that of '{name}'",
+                f"cut to {LABEL_LIMIT} characters the label of '{instance}' is that of '{name}'",
                 "Let the names differ earlier; selecting by the label finds the objects of both.",
             )
 

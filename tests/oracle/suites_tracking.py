@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from argocd import impersonation, names, resource_filters, tracking, tracking_ids
+from argocd.kubernetes_names import is_dns_label
 from argocd.settings import ResourceFilter, Settings, TrackingMethod
 
 HEAD = (3, 6)
@@ -120,7 +121,7 @@ def _qualified_name(given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _resource_name(text: str) -> dict[str, Any]:
-    return {"valid": tracking_ids.is_resource_name(text)}
+    return {"valid": is_dns_label(text)}
 
 
 def _filter(entry: Mapping[str, Any]) -> ResourceFilter:

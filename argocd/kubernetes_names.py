@@ -1,0 +1,24 @@
+"""What Kubernetes takes as the name of an object or the value of a label."""
+
+import re
+
+LABEL_LIMIT = 63
+"""Of a DNS label and of a label's value."""
+SUBDOMAIN_LIMIT = 253
+
+_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)?")
+
+
+def is_dns_label(text: str) -> bool:
+    """What a Namespace may be called."""
+    return len(text) <= LABEL_LIMIT and _DNS_LABEL.fullmatch(text) is not None
+
+
+def is_dns_subdomain(text: str) -> bool:
+    """What most other objects may be called, service accounts among them."""
+    return len(text) <= SUBDOMAIN_LIMIT and all(map(_DNS_LABEL.fullmatch, text.split(".")))
+
+
+def is_label_value(text: str) -> bool:
+    return len(text) <= LABEL_LIMIT and _LABEL_VALUE.fullmatch(text) is not None
