@@ -25,10 +25,6 @@ class Neighbours(Protocol):
         """The project in Argo CD's namespace; an empty mapping where it is known not to exist."""
         ...
 
-    def projects_matching(self, labels: Mapping[str, Any]) -> Sequence[Mapping[str, Any]] | None:
-        """The projects that a label selector (matchLabels and matchExpressions) selects."""
-        ...
-
     def clusters_by_name(self, name: str) -> Sequence[Cluster] | None: ...
 
     def clusters_by_server(self, server: str) -> Sequence[Cluster] | None: ...
@@ -78,9 +74,6 @@ class Nothing:
     """Knows no neighbour: what a rule meets in a pipeline that was given one file."""
 
     def project(self, name: str) -> Mapping[str, Any] | None:
-        return None
-
-    def projects_matching(self, labels: Mapping[str, Any]) -> Sequence[Mapping[str, Any]] | None:
         return None
 
     def clusters_by_name(self, name: str) -> Sequence[Cluster] | None:

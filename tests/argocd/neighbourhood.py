@@ -28,12 +28,6 @@ class Neighbourhood(Nothing):
     def project(self, name: str) -> Mapping[str, Any] | None:
         return next((known for known in self.projects if name_of(known) == name), {})
 
-    def projects_matching(self, labels: Mapping[str, Any]) -> Sequence[Mapping[str, Any]] | None:
-        wanted = reading.mapping(labels, "matchLabels").items()
-        return [
-            known for known in self.projects if wanted <= reading.mapping(known, "metadata", "labels").items()
-        ]
-
     def clusters_by_name(self, name: str) -> Sequence[Cluster] | None:
         return [known for known in self.clusters if known.name == name]
 
