@@ -257,7 +257,7 @@ def _value(hint: type, value: Any, *, path: str) -> Any:
         return _build(hint, value, path=f"{path}.")
     if hint is bytes and isinstance(value, str):
         try:
-            return b64decode(value, validate=True) or None  # "" and null both mean none
+            return b64decode(value, validate=True)  # "" and null both mean none, and both are false
         except Base64Error:
             raise MalformedError(f"{path} is not base64") from None
     wanted = _WANTED.get(hint)

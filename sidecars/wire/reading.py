@@ -91,17 +91,12 @@ def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> None:
 
 
 def _deeper_than(value: Any, limit: int) -> bool:
-    level = [value]
+    level: list[Any] = [value]
     for _ in range(limit + 1):
-        inner: list[Any] = []
-        for item in level:
-            if isinstance(item, dict):
-                inner.extend(item.values())
-            elif isinstance(item, list):
-                inner.extend(item)
-        if not inner:
+        level = [item for item in level if isinstance(item, dict | list)]
+        if not level:
             return False
-        level = inner
+        level = [inner for item in level for inner in (item.values() if isinstance(item, dict) else item)]
     return True
 
 
