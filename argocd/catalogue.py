@@ -4,9 +4,29 @@ A new module of `argocd/rules/` adds its import and its tuple here; a test notic
 """
 
 from argocd.judging import Rule
-from argocd.rules import impersonation, impersonation_matching, tracking
+from argocd.rules import (
+    application_habits,
+    application_surroundings,
+    applications,
+    applicationsets,
+    clusters,
+    ignoring,
+    impersonation,
+    impersonation_matching,
+    objects,
+    settings,
+    tracking,
+)
 
 CATALOGUE: tuple[Rule, ...] = (
+    *applications.RULES,
+    *application_habits.RULES,
+    *application_surroundings.RULES,
+    *applicationsets.RULES,
+    *clusters.RULES,
+    *ignoring.RULES,
+    *settings.RULES,
+    *objects.RULES,
     *impersonation.RULES,
     *impersonation_matching.RULES,
     *tracking.RULES,

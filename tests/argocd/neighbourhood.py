@@ -15,6 +15,11 @@ def name_of(thing: Mapping[str, Any]) -> str:
     return reading.text(thing, "metadata", "name")
 
 
+def _deploys(application: Mapping[str, Any]) -> list[Any]:
+    keys = ("destination", "source", "sources", "sourceHydrator")
+    return [reading.value(application, "spec", key) for key in keys]
+
+
 @dataclass
 class Neighbourhood(Nothing):
     projects: Objects = field(default_factory=list)
@@ -58,7 +63,7 @@ class Neighbourhood(Nothing):
         return [known for known in self.applications if reading.text(known, "spec", "project") == project]
 
     def applications_like(self, application: Mapping[str, Any]) -> Sequence[Mapping[str, Any]] | None:
-        return self.similar
+        return [known for known in self.similar if _deploys(known) == _deploys(application)]
 
     def applications_labelled(self, label: str) -> Sequence[Mapping[str, Any]] | None:
         return [known for known in self.applications if truncate(name_of(known)) == label]

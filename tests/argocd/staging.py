@@ -21,7 +21,8 @@ SOMEBODY = Writer(user="ada")
 
 
 def case_of(example: str, *, rule: Rule) -> Case:
-    documents = [_merged(document) for document in yaml.safe_load_all(example) if document]
+    whole = example.replace("…", "x" * 300_000)  # what an example leaves out because it is long
+    documents = [_merged(document) for document in yaml.safe_load_all(whole) if document]
     judged, known = documents[-1], documents[:-1]
     deleting = rule.operations == {Operation.DELETE}
     old = next((one for one in known if _key(one) == _key(judged)), None)
@@ -31,7 +32,11 @@ def case_of(example: str, *, rule: Rule) -> Case:
         old=old,
         operation=Operation.DELETE if deleting else Operation.UPDATE if old else Operation.CREATE,
         surroundings=Surroundings(
-            settings=read_settings(_argocd_cm(documents), configuration=Configuration()),
+            settings=read_settings(
+                _argocd_cm(documents),
+                configuration=Configuration(),
+                command_parameters=_command_parameters(known),
+            ),
             configuration=Configuration(),
             neighbours=_neighbours([one for one in known if _key(one) != _key(judged)]),
         ),
@@ -67,6 +72,10 @@ def _cluster(secret: Mapping[str, Any]) -> Cluster:
 
 def _argocd_cm(documents: list[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     return next((one for one in documents if kind_of(one) is Kind.ARGOCD_CM), None)
+
+
+def _command_parameters(known: list[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    return next((one for one in known if _key(one)[2] == names.ARGOCD_CMD_PARAMS_CM), None)
 
 
 def _merged(document: Any) -> Mapping[str, Any]:
