@@ -1,0 +1,133 @@
+"""Regular expressions in lists of namespaces, as Argo CD understands `/…/`, in linear time.
+
+Argo CD runs them on regexp2, a backtracking engine in .NET's flavour, unanchored. Here they run on RE2. Of
+what RE2 cannot express two forms are taken apart, because Argo CD's own documentation shows them: a lookahead
+at the very beginning, and `^((?!x).)*$`. About the rest the answer is that we do not know.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import re2
+
+Search = Callable[[str], bool]
+
+_LONG = 1000
+"""Characters; a longer expression is not worth remembering, and nobody writes one for a namespace."""
+
+# What RE2 reads too, but not as regexp2 does: quoting, one-letter classes, POSIX classes, subtraction of
+# classes, Python's groups, switches of its own.
+_READ_DIFFERENTLY = re.compile(r"\\[QECpPZG_]|\(\?P|\(\?[imsU-]*U|\(\?[ims-]+\)[*+?{]|\[:|-\[")
+_LOOKAHEAD = re.compile(r"\(\?[!=]")
+_TEMPERED_DOT = re.compile(r"\^\((?:\?:)?(?=\(\?!)")
+_TEMPERED_REST = re.compile(r"\.\)([*+])\$")
+_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
+# Invalid in every flavour.
+_PLAINLY_WRONG = (
+    "missing )",
+    "missing ]",
+    "unexpected )",
+    "no argument for repetition",
+    "trailing",
+    "bad repetition",
+)
+
+_OPTIONS = re2.Options()
+_OPTIONS.log_errors = False
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """`error` says that Argo CD cannot read it either and so never matches it, `unsupported` that we cannot."""
+
+    search: Search | None = None
+    error: str = ""
+    unsupported: str = ""
+
+
+def compiled(pattern: str) -> Expression:
+    return (_remembered if len(pattern) <= _LONG else _compile)(pattern)
+
+
+def _compile(pattern: str) -> Expression:
+    if found := _READ_DIFFERENTLY.search(pattern):
+        return Expression(unsupported=f"{found[0]} means something else to Argo CD than to RE2")
+    try:
+        if tempered := _without_tempered_dot(pattern):
+            return Expression(tempered)
+        conditions, rest = _leading_lookaheads(pattern)
+        searches = [*conditions, _re2(rest).search]
+    except re2.error as error:
+        reason = error.args[0].decode(errors="replace")
+        if reason.startswith(_PLAINLY_WRONG):
+            return Expression(error=reason)
+        return Expression(unsupported=f"RE2 cannot run it: {reason}")
+    return Expression(lambda text: all(search(text) for search in searches))
+
+
+_remembered = lru_cache(maxsize=512)(_compile)
+
+
+def _re2(pattern: str) -> "re2._Regexp[str]":
+    return re2.compile(pattern, _OPTIONS)
+
+
+def _group(pattern: str, at: int) -> int:
+    """Where the group that opens here ends, the parenthesis included; 0 where it does not."""
+    depth = 0
+    for token in _TOKEN.finditer(pattern, at):
+        depth += (token[0] == "(") - (token[0] == ")")
+        if not depth:
+            return token.end()
+    return 0
+
+
+def _has_alternatives(pattern: str) -> bool:
+    """A bar that is in no group."""
+    depth = 0
+    for token in _TOKEN.finditer(pattern):
+        depth += (token[0] == "(") - (token[0] == ")")
+        if token[0] == "|" and not depth:
+            return True
+    return False
+
+
+def _leading_lookaheads(pattern: str) -> tuple[list[Search], str]:
+    """`^(?!x)(?=y)rest` is about one place only, so each part can be asked by itself."""
+    conditions: list[Search] = []
+    if not pattern.startswith("^(?") or _has_alternatives(pattern):
+        return conditions, pattern
+    at = 1
+    while _LOOKAHEAD.match(pattern, at) and (end := _group(pattern, at)):
+        inside = _re2(rf"\A(?:{pattern[at + 3 : end - 1]})")
+        conditions.append(_not(inside.search) if pattern[at + 2] == "!" else inside.search)
+        at = end
+    return conditions, f"^{pattern[at:]}"
+
+
+def _without_tempered_dot(pattern: str) -> Search | None:
+    """`^((?!x).)*$`: x begins nowhere, and a dot is no line break."""
+    opening = _TEMPERED_DOT.match(pattern)
+    if not opening:
+        return None
+    end = _group(pattern, opening.end())
+    closing = _TEMPERED_REST.fullmatch(pattern, end)
+    if not end or not closing:
+        return None
+    unwanted = _re2(pattern[opening.end() + 3 : end - 1])
+    shortest = int(closing[1] == "+")
+
+    def search(text: str) -> bool:
+        if "\n" in text or len(text) < shortest:
+            return False
+        found = unwanted.search(text)
+        # At the end of the text there is no character left to be refused.
+        return found is None or found.start() == len(text)
+
+    return search
+
+
+def _not(search: Search) -> Search:
+    return lambda text: not search(text)
