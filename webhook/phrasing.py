@@ -1,0 +1,44 @@
+"""What people read: a denial with all its findings, and a warning on one line."""
+
+from collections.abc import Sequence
+
+from argocd.judging import Finding
+from webhook.reviews import Review
+
+RULES_PAGE = "docs/rules.md"
+"""Where every rule has its section; `tiphys explain rule` prints the same."""
+
+MESSAGE_LIMIT = 16_384
+"""A denial travels in a header-sized part of kubectl's output; a thousand findings help nobody."""
+
+
+def denial(review: Review, findings: Sequence[Finding]) -> str:
+    count = "1 finding" if len(findings) == 1 else f"{len(findings)} findings"
+    name = f" {review.name}" if review.name else ""
+    lines = [f"Tiphys refuses this {review.kind}{name}: {count}"]
+    length = len(lines[0])
+    for index, finding in enumerate(findings):
+        told = [f"- {_at(finding)}{finding.message} [{finding.rule}]"]
+        if finding.hint:
+            told.append(f"  {finding.hint}")
+        told.append(f"  see {RULES_PAGE}#{anchor(finding.rule)}")
+        length += sum(map(len, told)) + len(told)
+        if length > MESSAGE_LIMIT:
+            lines.append(f"… and {len(findings) - index} more; `tiphys check` lists all")
+            break
+        lines.extend(told)
+    return "\n".join(lines)
+
+
+def warning(finding: Finding) -> str:
+    hint = f" ({finding.hint})" if finding.hint else ""
+    return f"{finding.rule}: {_at(finding)}{finding.message}{hint}"
+
+
+def anchor(rule: str) -> str:
+    """GitHub's anchor of a heading that is the rule's id."""
+    return rule.replace("/", "")
+
+
+def _at(finding: Finding) -> str:
+    return f"{finding.path}: " if finding.path else ""
