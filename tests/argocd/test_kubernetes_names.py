@@ -1,0 +1,27 @@
+"""What Kubernetes takes as a name."""
+
+import pytest
+
+from argocd.kubernetes_names import is_dns_label, is_dns_subdomain, is_label_value
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "subdomain", "value"),
+    [
+        ("guestbook-ui", True, True, True),
+        ("Guestbook", False, False, True),
+        ("a.b", False, True, True),
+        ("a..b", False, False, True),
+        ("", False, False, True),
+        ("-a", False, False, False),
+        ("a-", False, False, False),
+        ("a_b", False, False, True),
+        ("a\n", False, False, False),
+        ("ä", False, False, False),
+        ("a" * 63, True, True, True),
+        ("a" * 64, False, True, False),
+        ("a" * 254, False, False, False),
+    ],
+)
+def test_names_and_values_have_rules(text: str, *, label: bool, subdomain: bool, value: bool) -> None:
+    assert (is_dns_label(text), is_dns_subdomain(text), is_label_value(text)) == (label, subdomain, value)
