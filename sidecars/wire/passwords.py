@@ -77,7 +77,8 @@ class PasswordMethod:
         known = self._accounts.hashes.get(name)
         readable = 0 < len(password) <= MAX_PASSWORD_BYTES and b"\0" not in password
         try:
-            await asyncio.wait_for(self._turn.acquire(), PATIENCE_SECONDS)
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await self._turn.acquire()
         except TimeoutError as error:
             raise BusyError("too many logins with a password at once; try again later") from error
         check = asyncio.ensure_future(
