@@ -6,23 +6,29 @@ A new module of `argocd/rules/` adds its import and its tuple here; a test notic
 from argocd.judging import Rule
 from argocd.rules import (
     application_habits,
+    application_policies,
     application_surroundings,
     applications,
+    applicationset_rollouts,
     applicationsets,
     clusters,
     ignoring,
     impersonation,
     impersonation_matching,
     objects,
+    secrets,
     settings,
     tracking,
 )
 
 CATALOGUE: tuple[Rule, ...] = (
     *applications.RULES,
+    *application_policies.RULES,
     *application_habits.RULES,
     *application_surroundings.RULES,
     *applicationsets.RULES,
+    *applicationset_rollouts.RULES,
+    *secrets.RULES,
     *clusters.RULES,
     *ignoring.RULES,
     *settings.RULES,

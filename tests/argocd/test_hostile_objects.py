@@ -1,0 +1,96 @@
+"""Whatever an object looks like, the answer is findings: never an exception, never a long wait."""
+
+import time
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from argocd.catalogue import CATALOGUE
+from argocd.judging import Case, Finding, Rule
+from tests.argocd.staging import case_of
+
+EXAMPLES = [case_of(example, rule=rule) for rule in CATALOGUE for example in (rule.bad, rule.good)]
+EVERY_RULE = [pytest.param(rule, id=rule.id) for rule in CATALOGUE]
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+MEGABYTE = 1_000_000
+HOSTILE = ("a", ",", ";", "/", "{{", "{{ .a", " ", "\u00e9", "[", "{", "*", "-", "0", "https://[", "\n")
+PATIENCE = 2.0
+"""Seconds of our own work on a megabyte. Most rules need milliseconds; quadratic work would take hours."""
+
+
+def paths(thing: Any) -> Iterator[tuple[Any, ...]]:
+    yield ()
+    inner = thing.items() if isinstance(thing, dict) else enumerate(thing) if isinstance(thing, list) else ()
+    for key, value in inner:
+        for path in paths(value):
+            yield (key, *path)
+
+
+def replaced(thing: Any, path: tuple[Any, ...], value: Any) -> Any:
+    if not path:
+        return value
+    changed = deepcopy(thing)
+    inner = changed
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    return changed
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    """An example in which something was replaced by anything."""
+    case = draw(st.sampled_from(EXAMPLES))
+    changed = dict(case.object)
+    for _ in range(draw(st.integers(1, 3))):
+        path = draw(st.sampled_from([path for path in paths(changed) if path]))
+        changed = replaced(changed, path, draw(JSON))
+    old = draw(st.sampled_from([case.old, case.object, changed, {}]))
+    return replace(case, object=changed, old=old)
+
+
+def asked(case: Case) -> list[Finding]:
+    return [finding for rule in CATALOGUE for finding in rule.check(case)]
+
+
+@settings(max_examples=400, deadline=None)
+@given(cases())
+def test_no_rule_raises_on_an_object_with_anything_in_it(case: Case) -> None:
+    for finding in asked(case):
+        assert finding.message
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sampled_from(EXAMPLES), st.dictionaries(st.text(max_size=8), JSON, max_size=4))
+def test_no_rule_raises_on_an_object_of_no_shape_at_all(case: Case, thing: dict[str, Any]) -> None:
+    asked(replace(case, object=thing))
+    asked(replace(case, object={"metadata": thing, "spec": thing, "data": thing}))
+
+
+@pytest.mark.parametrize("rule", EVERY_RULE)
+def test_a_megabyte_in_a_field_is_judged_in_linear_time(rule: Rule) -> None:
+    case = case_of(rule.bad, rule=rule)
+    for path in paths(case.object):
+        if path and isinstance(_at(case.object, path), str):
+            for text in HOSTILE:
+                hostile = replaced(case.object, path, text * (MEGABYTE // len(text)))
+                started = time.process_time()
+                list(rule.check(replace(case, object=hostile)))
+                assert time.process_time() - started < PATIENCE, (path, text)
+
+
+def _at(thing: Any, path: tuple[Any, ...]) -> Any:
+    for key in path:
+        thing = thing[key]
+    return thing
