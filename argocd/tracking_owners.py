@@ -113,16 +113,17 @@ def _listing(thing: Mapping[str, Any], group: str, surroundings: Surroundings) -
 
 def _is_deployed_here(application: Mapping[str, Any], surroundings: Surroundings) -> bool:
     destination = reading.mapping(application, "spec", "destination")
-    if reading.text(destination, "name") == names.IN_CLUSTER_NAME:
-        return True
     found = resolve(
         destination,
         neighbours=surroundings.neighbours,
         in_cluster_enabled=surroundings.settings.in_cluster,
     )
-    if found is None or found.cluster is None:
-        return reading.text(destination, "server") == names.IN_CLUSTER_SERVER
-    return found.cluster.server == names.IN_CLUSTER_SERVER
+    if found is None:
+        return (
+            reading.text(destination, "server") == names.IN_CLUSTER_SERVER
+            or reading.text(destination, "name") == names.IN_CLUSTER_NAME
+        )
+    return found.cluster is not None and found.cluster.server == names.IN_CLUSTER_SERVER
 
 
 def _instance(application: Mapping[str, Any], surroundings: Surroundings) -> str:
