@@ -9,7 +9,7 @@ from argocd import git_urls, names, reading, secrets
 Object = Mapping[str, Any]
 
 
-def summarize(thing: Object) -> dict[str, Any]:
+def summarize(thing: Object) -> Object:
     """An object as caches keep it; call it while decoding, so that the rest is never held."""
     kind = reading.text(thing, "kind")
     if kind == "Application":
@@ -19,8 +19,10 @@ def summarize(thing: Object) -> dict[str, Any]:
     return _lean(thing, "spec")
 
 
-def summarize_application(application: Object) -> dict[str, Any]:
+def summarize_application(application: Object) -> Object:
     """Metadata and spec whole, of the status only the keys of the resources that are not about to be pruned."""
+    if "resources" in application:  # summarized before
+        return application
     kept = _lean(application, "spec")
     kept["resources"] = tuple(_listed(application))
     return kept
@@ -80,9 +82,6 @@ def _lean(thing: Object, *sections: str) -> dict[str, Any]:
 
 
 def _listed(application: Object) -> Iterator[str]:
-    if "resources" in application:  # summarized before
-        yield from reading.texts(application, "resources")
-        return
     for resource in reading.sequence(application, "status", "resources"):
         if reading.value(resource, "requiresPruning") is not True:
             yield resource_key(
