@@ -9,6 +9,7 @@ from typing import Any
 APPLY = "application/apply-patch+yaml"
 MERGE_PATCH = "application/merge-patch+json"
 JSON = "application/json"
+DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 REQUEST_SECONDS = 30.0  # a 1.4 MB definition takes one or two on a busy machine
 
 
@@ -29,19 +30,22 @@ class Api:
         self._lock = threading.Lock()
         self._connection: http.client.HTTPConnection | None = None
 
-    def request(self, method: str, path: str, body: object = None, *, content_type: str = JSON) -> Any:
+    def request(
+        self, method: str, path: str, body: object = None, *, content_type: str = JSON, accept: str = JSON
+    ) -> Any:
         """The decoded answer. Raises `RefusedError`, or `OSError` where nobody answers."""
         content = None if body is None else json.dumps(body)
+        headers = {"Accept": accept} | ({"Content-Type": content_type} if content is not None else {})
         with self._lock:
             kept = self._connection is not None
             try:
-                code, answer = self._send(method, path, content, content_type)
+                code, answer = self._send(method, path, content, headers)
             except (OSError, http.client.HTTPException):
                 self._drop()
                 if not kept:
                     raise
                 # The server may have closed the kept connection, or been restarted, since the last call.
-                code, answer = self._send(method, path, content, content_type)
+                code, answer = self._send(method, path, content, headers)
         if code >= http.client.BAD_REQUEST:
             raise RefusedError(code, _message(answer))
         return _decoded(answer)
@@ -50,7 +54,9 @@ class Api:
         with self._lock:
             self._drop()
 
-    def _send(self, method: str, path: str, content: str | None, content_type: str) -> tuple[int, bytes]:
+    def _send(
+        self, method: str, path: str, content: str | None, headers: dict[str, str]
+    ) -> tuple[int, bytes]:
         if self._connection is None:
             if self._tls:
                 self._connection = http.client.HTTPSConnection(
@@ -60,7 +66,6 @@ class Api:
                 self._connection = http.client.HTTPConnection(
                     "127.0.0.1", self._port, timeout=REQUEST_SECONDS
                 )
-        headers = {"Content-Type": content_type} if content is not None else {}
         self._connection.request(method, path, body=content, headers=headers)
         response = self._connection.getresponse()
         return response.status, response.read()
@@ -69,6 +74,18 @@ class Api:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def discovered(api: Api, *, group: str) -> set[str]:
+    """The plurals that kubectl finds; it remembers for hours what it did not."""
+    groups = api.request("GET", "/apis", accept=DISCOVERY)["items"]
+    return {
+        resource["resource"]
+        for each in groups
+        if each["metadata"]["name"] == group
+        for version in each["versions"]
+        for resource in version.get("resources", [])
+    }
 
 
 def _decoded(answer: bytes) -> Any:

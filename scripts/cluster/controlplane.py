@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any, Self
 
 from scripts.cluster import emptying, granting
-from scripts.cluster.api import APPLY, Api, RefusedError
+from scripts.cluster.api import APPLY, Api, RefusedError, discovered
 from scripts.cluster.binaries import Binaries, find_binaries
+from scripts.cluster.commands import ISSUER, api_server_command, etcd_command
 from scripts.cluster.credentials import Authority, TokenSigner, write_private
-from scripts.cluster.definitions import KINDS, find_definitions
+from scripts.cluster.definitions import KINDS, Definitions, find_definitions
 from scripts.cluster.kubeconfigs import write_kubeconfig
 from scripts.cluster.processes import Processes
+from scripts.cluster.seeding import seed_folder, sow
 from tiphys.errors import SurroundingsError
 
 API_SERVER = "kube-apiserver"
@@ -29,7 +31,6 @@ START_SECONDS = 60.0  # 3 to 4 s on an idle machine; others may be compiling on 
 START_ATTEMPTS = 3  # a port that was free a moment ago may be taken
 LOOK_SECONDS = 0.05  # how often a starting server is asked whether it is ready
 KUBECTL_SECONDS = 60.0
-ISSUER = "https://kubernetes.default.svc"
 FIRST_NAMESPACES = ("default", "kube-system")
 
 
@@ -40,8 +41,9 @@ class ClusterError(SurroundingsError):
 class Cluster:
     """Start it with `with` or `start()`; everything ends with this process, also when that is killed."""
 
-    def __init__(self, *, name: str = "local", binaries: Binaries | None = None) -> None:
+    def __init__(self, *, name: str = "local", binaries: Binaries | None = None, seeded: bool = True) -> None:
         self.name = name
+        self._seeded = seeded
         self.binaries = binaries or find_binaries()
         self.definitions_from = ""
         self.pids: dict[str, int] = {}
@@ -75,11 +77,18 @@ class Cluster:
         self.kubeconfig = self.kubeconfig_of("admin", groups=("system:masters",))
         """The administrator's."""
         self._api = Api(port=self.port, tls=self._tls_of_admin())
-        self.pids[ETCD] = self._processes.start(ETCD, self._etcd_command(peer_port))
+        definitions = find_definitions()
+        there = self._seeded and sow(seed_folder(self.binaries, definitions), self.folder / "etcd")
+        self.pids[ETCD] = self._processes.start(
+            ETCD, etcd_command(self.binaries, self.folder, port=self.etcd_port, peer_port=peer_port)
+        )
         self.start_api_server()
         for namespace in FIRST_NAMESPACES:
             self._create_default_account(namespace)
-        self._install_definitions()
+        if not there:
+            self._install(definitions)
+        self._wait_for_kinds()
+        self.definitions_from = definitions.origin
 
     def stop(self) -> None:
         if hasattr(self, "_api"):
@@ -98,7 +107,10 @@ class Cluster:
 
     def start_api_server(self) -> None:
         """Returns when it is ready to serve; ports and data are those of before."""
-        self.pids[API_SERVER] = self._processes.start(API_SERVER, self._api_server_command())
+        self.pids[API_SERVER] = self._processes.start(
+            API_SERVER,
+            api_server_command(self.binaries, self.folder, port=self.port, etcd_port=self.etcd_port),
+        )
         self._wait_until_ready()
         if self.definitions_from:
             self._wait_for_kinds()
@@ -110,6 +122,11 @@ class Cluster:
     def end_api_server(self) -> None:
         """As a rollout: what runs is finished, watches are closed."""
         self._processes.end(API_SERVER)
+
+    def end_etcd(self) -> Path:
+        """Its data folder, complete on disk."""
+        self._processes.end(ETCD)
+        return self.folder / "etcd"
 
     def compact(self) -> None:
         """Forgets etcd's history; watch caches of a running API server still know theirs, so restart it too."""
@@ -267,41 +284,6 @@ class Cluster:
         write_private(self.folder / "server.key", server.key)
         write_private(self.folder / "accounts.key", self._signer.key)
 
-    def _etcd_command(self, peer_port: int) -> list[str]:
-        client, peer = f"http://127.0.0.1:{self.etcd_port}", f"http://127.0.0.1:{peer_port}"
-        return [
-            str(self.binaries.etcd),
-            f"--data-dir={self.folder / 'etcd'}",
-            f"--listen-client-urls={client}",
-            f"--advertise-client-urls={client}",
-            f"--listen-peer-urls={peer}",
-            f"--initial-advertise-peer-urls={peer}",
-            f"--initial-cluster=default={peer}",
-            "--unsafe-no-fsync",
-            "--log-level=warn",
-        ]
-
-    def _api_server_command(self) -> list[str]:
-        folder = self.folder
-        return [
-            str(self.binaries.api_server),
-            f"--etcd-servers=http://127.0.0.1:{self.etcd_port}",
-            "--bind-address=127.0.0.1",
-            "--advertise-address=127.0.0.1",
-            f"--secure-port={self.port}",
-            f"--tls-cert-file={folder / 'server.crt'}",
-            f"--tls-private-key-file={folder / 'server.key'}",
-            f"--client-ca-file={folder / 'ca.crt'}",
-            f"--service-account-key-file={folder / 'accounts.key'}",
-            f"--service-account-signing-key-file={folder / 'accounts.key'}",
-            f"--service-account-issuer={ISSUER}",
-            "--service-cluster-ip-range=10.0.0.0/24",
-            "--authorization-mode=RBAC",
-            "--allow-privileged=true",
-            "--endpoint-reconciler-type=none",  # nobody looks for this API server through a Service
-            "--enable-aggregator-routing=false",
-        ]
-
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
@@ -328,28 +310,20 @@ class Cluster:
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/default?fieldManager=tiphys-cluster"
         self.request("PATCH", path, account, content_type=APPLY)
 
-    def _install_definitions(self) -> None:
-        definitions = find_definitions()
-        self.definitions_from = definitions.origin
+    def _install(self, definitions: Definitions) -> None:
         for definition in definitions.objects:
             name = definition["metadata"]["name"]
             path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"
             # Server-side: the ApplicationSet's is too long for kubectl's last-applied annotation.
             self.request("PATCH", f"{path}?fieldManager=tiphys-cluster", definition, content_type=APPLY)
-        self._wait_for_kinds()
 
     def _wait_for_kinds(self) -> None:
-        """A definition is served a moment after it is accepted."""
+        """A definition is served, and found by kubectl, a moment after it is accepted."""
         deadline = time.monotonic() + START_SECONDS
-        for plural in KINDS.values():
-            while True:
-                try:
-                    self.request("GET", f"/apis/argoproj.io/v1alpha1/{plural}?limit=1")
-                    break
-                except RefusedError as error:
-                    if error.code != http.client.NOT_FOUND or time.monotonic() > deadline:
-                        raise
-                    time.sleep(LOOK_SECONDS)
+        while set(KINDS.values()) - discovered(self._api, group="argoproj.io"):
+            if time.monotonic() > deadline:
+                raise ClusterError(f"{API_SERVER} does not serve Argo CD's kinds")
+            time.sleep(LOOK_SECONDS)
 
     def _tls_of_admin(self) -> ssl.SSLContext:
         pair = self._authority.client("admin", groups=("system:masters",))

@@ -14,6 +14,8 @@ import pytest
 
 from scripts.cluster.binaries import Binaries
 from scripts.cluster.controlplane import API_SERVER, ETCD, Cluster, ClusterError
+from scripts.cluster.definitions import find_definitions
+from scripts.cluster.seeding import harvest, seed_folder
 
 ROOT = Path(__file__).parents[2]
 END_SECONDS = 15.0
@@ -129,3 +131,29 @@ def test_a_server_that_cannot_start_says_why(tmp_path: Path, cluster_binaries: B
 
     with pytest.raises(ClusterError, match="kube-apiserver ended with 3 while starting: out of steam"):
         Cluster(binaries=Binaries(tmp_path, "a test")).start()
+
+
+def test_a_seeded_cluster_has_the_definitions_and_an_identity_of_its_own(
+    cluster_binaries: Binaries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    definitions = find_definitions()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("scripts.cluster.controlplane.find_definitions", lambda: definitions)
+    seed = seed_folder(cluster_binaries, definitions)
+    seed.parent.mkdir(parents=True)
+    first = Cluster(binaries=cluster_binaries).start()
+    identity = identity_of(first)
+
+    harvest(first, seed)
+
+    assert not first.folder.exists()
+    with Cluster(binaries=cluster_binaries) as second:
+        assert identity_of(second) != identity
+        found = second.request("GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]
+        assert len(found) == len(definitions.objects)
+        assert second.request("GET", "/apis/argoproj.io/v1alpha1/appprojects")["items"] == []
+
+
+def identity_of(cluster: Cluster) -> str:
+    uid: str = cluster.request("GET", "/api/v1/namespaces/kube-system")["metadata"]["uid"]
+    return uid
