@@ -1,0 +1,135 @@
+"""All agents at once: who gets a project, without asking each agent about each pattern.
+
+A literal name is looked up, a prefix (`prod-*`) is a slice of the sorted names, and what any other pattern
+matches is remembered and kept up to date as agents come and go.
+"""
+
+import re
+from bisect import bisect_left, insort
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from argocd import globs, ignoring
+from argocd.globs import Verdict
+from argocd.routing import (
+    AgentMapping,
+    Mode,
+    Pattern,
+    destination_patterns,
+    is_autonomous_mirror,
+    match_namespace,
+    namespace_patterns,
+)
+
+# Projects share their patterns: a thousand different ones that are neither a name nor a prefix is a lot.
+REMEMBERED_PATTERNS = 1024
+
+# gobwas reads these as they stand, so no match is needed to know what they match.
+_PLAIN = re.compile(r"[A-Za-z0-9.-]+")
+_PREFIX = re.compile(r"([A-Za-z0-9.-]*)\*")
+
+_AFTER_EVERY_NAME = "\U0010ffff"
+
+Match = Callable[[str, str], Verdict]
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectChange:
+    """Agents that no longer get a project, those that get it now, and those that got it before too; each sorted."""
+
+    lost: tuple[str, ...] = ()
+    gained: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+
+    @property
+    def reached(self) -> list[str]:
+        return sorted((*self.gained, *self.kept))
+
+
+class AgentIndex:
+    """The agents that a principal knows, by name and mode."""
+
+    def __init__(self, *, mapped_by: AgentMapping) -> None:
+        self.mapped_by = mapped_by
+        self._modes: dict[str, Mode] = {}
+        self._managed: list[str] = []
+        self._matches: OrderedDict[tuple[Match, str], set[str]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._modes)
+
+    def mode_of(self, agent: str) -> Mode | None:
+        return self._modes.get(agent)
+
+    def names(self, mode: Mode) -> Iterable[str]:
+        return [name for name, its_mode in self._modes.items() if its_mode is mode]
+
+    def put(self, agent: str, mode: Mode) -> None:
+        """An agent is there, or has come back in another mode."""
+        if self._modes.get(agent) is mode:
+            return
+        self.drop(agent)
+        self._modes[agent] = mode
+        if mode is Mode.MANAGED:
+            insort(self._managed, agent)
+            for (match, pattern), matched in self._matches.items():
+                if match(pattern, agent) is Verdict.YES:
+                    matched.add(agent)
+
+    def drop(self, agent: str) -> None:
+        if self._modes.pop(agent, None) is Mode.MANAGED:
+            del self._managed[bisect_left(self._managed, agent)]
+            for matched in self._matches.values():
+                matched.discard(agent)
+
+    def for_project(self, project: Mapping[str, Any] | None) -> list[str]:
+        """The managed agents that get a project, sorted; nobody gets one that is ignored, a mirror, or None."""
+        return sorted(self._for_project(project))
+
+    def for_change(self, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> ProjectChange:
+        """Who is concerned by a change; `old` is None for a new project, `new` for a deleted one."""
+        before, after = self._for_project(old), self._for_project(new)
+        return ProjectChange(
+            lost=tuple(sorted(before - after)),
+            gained=tuple(sorted(after - before)),
+            kept=tuple(sorted(after & before)),
+        )
+
+    def _for_project(self, project: Mapping[str, Any] | None) -> set[str]:
+        if (
+            project is None
+            or ignoring.is_ignored(project)
+            or is_autonomous_mirror(project, mode_of=self.mode_of)
+        ):
+            return set()
+        allowed: set[str] = set()
+        denied: set[str] = set()
+        for pattern in destination_patterns(project):
+            (denied if pattern.denies else allowed).update(self._matching(pattern, globs.match))
+        reached = allowed - denied
+        if reached and self.mapped_by is AgentMapping.NAMESPACE:
+            placed: set[str] = set()
+            for pattern in namespace_patterns(project):
+                placed.update(self._matching(pattern, match_namespace))
+            reached &= placed
+        return reached
+
+    def _matching(self, pattern: Pattern, match: Match) -> Iterable[str]:
+        if _PLAIN.fullmatch(pattern.text):
+            return (pattern.text,) if self._modes.get(pattern.text) is Mode.MANAGED else ()
+        if prefix := _PREFIX.fullmatch(pattern.text):
+            start = bisect_left(self._managed, prefix[1])
+            end = bisect_left(self._managed, prefix[1] + _AFTER_EVERY_NAME)
+            return self._managed[start:end]
+        key = (match, pattern.text)
+        matched = self._matches.get(key)
+        if matched is None:
+            matched = {agent for agent in self._managed if match(pattern.text, agent) is Verdict.YES}
+            self._matches[key] = matched
+            if len(self._matches) > REMEMBERED_PATTERNS:
+                self._matches.popitem(last=False)
+        else:
+            self._matches.move_to_end(key)
+        return matched

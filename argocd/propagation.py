@@ -1,0 +1,226 @@
+"""Which messages follow a change, on either side, and which ones the other side takes.
+
+State is told when it differs: an object that changed only in its status, in what its own mirror wrote, or
+in bookkeeping is not sent again. Commands (operation, termination, refresh) are told once, when they appear.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from argocd import ignoring, names
+from argocd.agent_index import AgentIndex
+from argocd.reading import mapping, text, value
+from argocd.rewriting import project_for_agent
+from argocd.routing import AgentMapping, Mode, agent_of_application, project_of_repository, route_project
+
+Object = Mapping[str, Any]
+
+_TERMINATING = "Terminating"
+# Written by a principal, or by the notifications of the side that it is on: no news to the other one.
+_BOOKKEEPING = frozenset({names.LAST_UPDATED, names.NOTIFIED, names.LAST_APPLIED, names.REFRESH})
+
+
+class Message(StrEnum):
+    """What a message says has happened to an object."""
+
+    CREATE = "create"
+    DELETE = "delete"
+    SPEC_UPDATE = "spec-update"
+    STATUS_UPDATE = "status-update"
+    SET_OPERATION = "set-operation"
+    TERMINATE_OPERATION = "terminate-operation"
+
+
+class Target(StrEnum):
+    """What sort of object a message is about."""
+
+    APPLICATION = "application"
+    PROJECT = "appproject"
+    REPOSITORY = "repository"
+    GPG_KEYS = "gpgkey"
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """One message to one agent."""
+
+    agent: str
+    message: Message
+    target: Target
+    object: Object
+
+
+def differs(old: Object, new: Object, *, content: str = "spec") -> bool:
+    """Whether the other side's copy of an object would be another one."""
+    return (
+        value(old, content) != value(new, content)
+        or any(
+            (value(old, "metadata", key) or None) != (value(new, "metadata", key) or None)
+            for key in ("labels", "finalizers", "deletionTimestamp")
+        )
+        or _told_annotations(old) != _told_annotations(new)
+    )
+
+
+def _told_annotations(item: Object) -> dict[str, Any]:
+    annotations = mapping(item, "metadata", "annotations")
+    return {key: part for key, part in annotations.items() if key not in _BOOKKEEPING}
+
+
+def refresh_requested(old: Object, new: Object) -> bool:
+    """Whether somebody asked for a refresh; that the answer removed the request is no request."""
+    wanted = value(new, "metadata", "annotations", names.REFRESH)
+    return wanted is not None and wanted != value(old, "metadata", "annotations", names.REFRESH)
+
+
+# -- at the principal ----------------------------------------------------------------------------------------
+
+
+def project_sendings(old: Object | None, new: Object | None, *, agents: AgentIndex) -> Iterator[Sending]:
+    """What a project's change on the principal means to its managed agents.
+
+    `old` is None for a new project, `new` for a deleted one. Getting the label that keeps a project out
+    is a deletion, losing it a creation.
+    """
+    change = agents.for_change(old, new)
+    last = new if new is not None and not ignoring.is_ignored(new) else old
+    for agent in change.lost:
+        yield Sending(agent, Message.DELETE, Target.PROJECT, _copy(last or {}, agent, agents))
+    # argocd-agent tells an agent that newly matches of an update; its receiver creates on either.
+    seen_before = old is not None and not ignoring.is_ignored(old)
+    for agent in change.gained:
+        message = Message.SPEC_UPDATE if seen_before else Message.CREATE
+        yield Sending(agent, message, Target.PROJECT, _copy(new or {}, agent, agents))
+    for agent in change.kept:
+        copy = _copy(new or {}, agent, agents)
+        if differs(_copy(old or {}, agent, agents), copy):
+            yield Sending(agent, Message.SPEC_UPDATE, Target.PROJECT, copy)
+
+
+def _copy(project: Object, agent: str, agents: AgentIndex) -> Object:
+    return project_for_agent(project, agent=agent, mapped_by=agents.mapped_by)
+
+
+def strands_its_deletion(old: Object, new: Object) -> bool:
+    """Whether a project on the principal got finalizers: no controller there would ever remove them."""
+    finalizers = value(new, "metadata", "finalizers")
+    return bool(finalizers) and finalizers != value(old, "metadata", "finalizers")
+
+
+def application_sendings(
+    old: Object | None,
+    new: Object | None,
+    *,
+    agents: AgentIndex,
+) -> Iterator[Sending]:
+    """What an Application's change on the principal means to its agent, or to two when it moves.
+
+    None stands for an Application that is not there or not admitted.
+    """
+    before, after = (
+        agent_of_application(item, mapped_by=agents.mapped_by, mode_of=agents.mode_of) if item else ""
+        for item in (old, new)
+    )
+    if old is not None and new is not None and before != after:
+        yield from _application_sendings(old, None, before, agents.mode_of(before))
+        yield from _application_sendings(None, new, after, agents.mode_of(after), arrives=Message.SPEC_UPDATE)
+    else:
+        agent = after if new is not None else before
+        yield from _application_sendings(old, new, agent, agents.mode_of(agent))
+
+
+def _application_sendings(
+    old: Object | None,
+    new: Object | None,
+    agent: str,
+    mode: Mode | None,
+    *,
+    arrives: Message = Message.CREATE,
+) -> Iterator[Sending]:
+    for message in application_messages(old, new, mode=mode):
+        said = arrives if message is Message.CREATE else message
+        payload = new if new is not None else old or {}
+        if said is Message.SPEC_UPDATE:
+            payload = {key: part for key, part in payload.items() if key != "operation"}
+        yield Sending(agent, said, Target.APPLICATION, payload)
+    if arrives is Message.SPEC_UPDATE and mode is not None and value(new, "operation") is not None:
+        yield Sending(agent, Message.SET_OPERATION, Target.APPLICATION, new or {})
+
+
+def application_messages(old: Object | None, new: Object | None, *, mode: Mode | None) -> list[Message]:
+    """The messages to the one agent that an Application on the principal belongs to.
+
+    To an autonomous agent only commands go: what its Applications are it says itself.
+    """
+    if mode is None:
+        return []
+    if old is None or new is None:
+        return [Message.CREATE if old is None else Message.DELETE] if mode is Mode.MANAGED else []
+    messages = []
+    if _phase(new) == _TERMINATING != _phase(old):
+        messages.append(Message.TERMINATE_OPERATION)
+    if refresh_requested(old, new) or (mode is Mode.MANAGED and differs(old, new)):
+        messages.append(Message.SPEC_UPDATE)
+    if value(old, "operation") is None and value(new, "operation") is not None:
+        messages.append(Message.SET_OPERATION)
+    return messages
+
+
+def _phase(application: Object) -> str:
+    return text(application, "status", "operationState", "phase")
+
+
+def current_state(
+    agent: str,
+    *,
+    projects: Iterable[Object],
+    repositories: Iterable[Object],
+    gpg_keys: Object | None,
+    mapped_by: AgentMapping,
+    argocd_namespace: str,
+) -> Iterator[Sending]:
+    """What a managed agent is told when it connects: its projects, their repositories, the key ring.
+
+    A project that is a mirror itself is left out.
+    """
+    sent = set()
+    for project in projects:
+        if names.SOURCE_UID in mapping(project, "metadata", "annotations") or ignoring.is_ignored(project):
+            continue
+        if route_project(project, agent, mapped_by=mapped_by).goes:
+            sent.add(text(project, "metadata", "name"))
+            copy = project_for_agent(project, agent=agent, mapped_by=mapped_by)
+            yield Sending(agent, Message.SPEC_UPDATE, Target.PROJECT, copy)
+    for secret in repositories:
+        if project_of_repository(secret, argocd_namespace=argocd_namespace) in sent:
+            yield Sending(agent, Message.SPEC_UPDATE, Target.REPOSITORY, secret)
+    if gpg_keys is not None and not ignoring.is_ignored(gpg_keys):
+        yield Sending(agent, Message.SPEC_UPDATE, Target.GPG_KEYS, gpg_keys)
+
+
+def repository_sendings(
+    old: Object | None,
+    new: Object | None,
+    *,
+    sent_to: Collection[str],
+    agents_of: Callable[[str], Collection[str]],
+    argocd_namespace: str,
+) -> Iterator[Sending]:
+    """What a repository Secret's change, or one of its project, means to the agents.
+
+    `sent_to` is who has it, which the project can no longer tell once it is gone; `agents_of` answers for
+    a project's name. With `old` and `new` the same, only who gets it may have changed.
+    """
+    project = project_of_repository(new, argocd_namespace=argocd_namespace) if new is not None else ""
+    wanted = set(agents_of(project)) if project else set()
+    for agent in sorted(set(sent_to) - wanted):
+        yield Sending(agent, Message.DELETE, Target.REPOSITORY, new if new is not None else old or {})
+    if new is None:
+        return
+    changed = old is None or differs(old, new, content="data")
+    for agent in sorted(wanted):
+        if changed or agent not in sent_to:
+            message = Message.CREATE if old is None else Message.SPEC_UPDATE
+            yield Sending(agent, message, Target.REPOSITORY, new)
