@@ -5,6 +5,7 @@ A new module of `argocd/rules/` adds its import and its tuple here; a test notic
 
 from argocd.judging import Rule
 from argocd.rules import (
+    agents,
     application_habits,
     application_policies,
     application_surroundings,
@@ -15,6 +16,7 @@ from argocd.rules import (
     ignoring,
     impersonation,
     impersonation_matching,
+    mirrors,
     objects,
     secrets,
     settings,
@@ -36,4 +38,6 @@ CATALOGUE: tuple[Rule, ...] = (
     *impersonation.RULES,
     *impersonation_matching.RULES,
     *tracking.RULES,
+    *agents.RULES,
+    *mirrors.RULES,
 )
