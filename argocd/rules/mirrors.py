@@ -107,6 +107,16 @@ def _local_project(case: Case) -> Iterator[Finding]:
 _EVERY_KIND = frozenset({Kind.PROJECT, Kind.APPLICATION, Kind.APPLICATION_SET, Kind.REPOSITORY, Kind.CLUSTER})
 _MIRROR = example_project(SETTLED)
 _CHANGED = example_project(SETTLED.replace("namespace: shop", 'namespace: "*"'))
+_LOCAL_ON_PURPOSE = example_project(
+    "sourceRepos: ['*']", name="shop", metadata=f'labels: {{{names.IGNORE_SYNC}: "true"}}'
+)
+_WORKLOAD = (
+    "apiVersion: v1\n"
+    "kind: ConfigMap\n"
+    f"metadata: {{name: {names.TIPHYS_CONFIG_MAP}, namespace: {names.TIPHYS_NAMESPACE}}}\n"
+    "data:\n"
+    f"  {names.TIPHYS_CONFIG_KEY}: 'role: workload'\n"
+)
 _NATIVE = example_project("sourceRepos: ['*']", name="shop", metadata="labels: {team: shop}")
 
 RULES: tuple[Rule, ...] = (
@@ -152,9 +162,7 @@ RULES: tuple[Rule, ...] = (
             "On a workload cluster with a managed agent (role: workload, and no agents.autonomous) the principal "
             "decides which projects there are. One that was created here is unknown to it."
         ),
-        bad=_NATIVE,
-        good=example_project(
-            "sourceRepos: ['*']", name="shop", metadata=f'labels: {{{names.IGNORE_SYNC}: "true"}}'
-        ),
+        bad=f"{_WORKLOAD}{examples.BEFORE}{_NATIVE}",
+        good=f"{_WORKLOAD}{examples.BEFORE}{_LOCAL_ON_PURPOSE}",
     ),
 )

@@ -1,6 +1,7 @@
 """A rule's example as a case: the last document is judged, those before it are in the cluster already.
 
-Among those an argocd-cm gives the settings and an earlier version of the judged object makes it an update.
+Among those an argocd-cm gives the settings, a ConfigMap `tiphys` the configuration, and an earlier version of the
+judged object makes it an update.
 """
 
 import base64
@@ -10,6 +11,7 @@ from typing import Any
 import yaml
 
 from argocd import names, reading
+from argocd.configuring import parse_text
 from argocd.judging import Case, Kind, Operation, Rule, Surroundings, Writer
 from argocd.kinds import kind_of
 from argocd.neighbours import Cluster
@@ -26,6 +28,7 @@ def case_of(example: str, *, rule: Rule) -> Case:
     judged, known = documents[-1], documents[:-1]
     deleting = rule.operations == {Operation.DELETE}
     old = next((one for one in known if _key(one) == _key(judged)), None)
+    configuration = _configuration(known)
     return Case(
         kind=kind_of(judged),
         object=judged,
@@ -34,10 +37,10 @@ def case_of(example: str, *, rule: Rule) -> Case:
         surroundings=Surroundings(
             settings=read_settings(
                 _argocd_cm(documents),
-                configuration=Configuration(),
+                configuration=configuration,
                 command_parameters=_command_parameters(known),
             ),
-            configuration=Configuration(),
+            configuration=configuration,
             neighbours=_neighbours([one for one in known if _key(one) != _key(judged)]),
         ),
         writer=SOMEBODY,
@@ -72,6 +75,13 @@ def _cluster(secret: Mapping[str, Any]) -> Cluster:
 
 def _argocd_cm(documents: list[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     return next((one for one in documents if kind_of(one) is Kind.ARGOCD_CM), None)
+
+
+def _configuration(known: list[Mapping[str, Any]]) -> Configuration:
+    ours = next((one for one in known if _key(one)[2] == names.TIPHYS_CONFIG_MAP), None)
+    configuration, problems = parse_text(reading.text(ours, "data", names.TIPHYS_CONFIG_KEY))
+    assert not problems
+    return configuration
 
 
 def _command_parameters(known: list[Mapping[str, Any]]) -> Mapping[str, Any] | None:

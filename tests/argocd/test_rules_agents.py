@@ -1,11 +1,9 @@
 """The rules about mirrors and agents' projects, with their own examples and around them."""
 
-from dataclasses import replace
 from datetime import date
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,7 +18,6 @@ from tests.argocd.agent_objects import OBJECTS, application, repository
 from tests.argocd.neighbourhood import Neighbourhood
 
 RULES = (*agents.RULES, *mirrors.RULES)
-KINDS = {"AppProject": Kind.PROJECT, "Application": Kind.APPLICATION}
 TODAY = date(2026, 9, 1)
 JANE = Writer("jane")
 PRINCIPAL = Writer("system:serviceaccount:argocd:tiphys-principal")
@@ -58,29 +55,6 @@ def case_of(
 
 def found(case: Case, rules: tuple[Rule, ...] = RULES) -> set[str]:
     return {judgement.finding.rule for judgement in judge(case, today=TODAY, rules=rules)}
-
-
-def case_from_example(rule: Rule, text: str) -> Case:
-    """The last document is judged; one with its name before it is its old version, others are neighbours."""
-    *before, item = list(yaml.safe_load_all(text))
-    old = next((known for known in before if known["metadata"]["name"] == item["metadata"]["name"]), None)
-    local = rule.id == "agent/local-project"
-    case = case_of(
-        item,
-        old=old,
-        kind=KINDS[item["kind"]],
-        role=Role.WORKLOAD if local else Role.CONTROL_PLANE,
-        autonomous=() if local else ("edge-*",),
-        neighbours=Neighbourhood(projects=before),
-        writer=PRINCIPAL if rule.id == "agent/project-name-taken" else JANE,
-    )
-    return replace(case, operation=DELETE) if rule.operations == {DELETE} else case
-
-
-@pytest.mark.parametrize("rule", [pytest.param(rule, id=rule.id) for rule in RULES])
-def test_the_bad_example_is_found_and_the_good_one_is_not(rule: Rule) -> None:
-    assert found(case_from_example(rule, rule.bad), (rule,)) == {rule.id}
-    assert found(case_from_example(rule, rule.good), (rule,)) == set()
 
 
 def mirror(**metadata: Any) -> dict[str, Any]:
