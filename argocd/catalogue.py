@@ -7,6 +7,7 @@ from argocd.judging import Rule
 from argocd.rules import (
     agents,
     application_habits,
+    application_permissions,
     application_policies,
     application_surroundings,
     applications,
@@ -28,6 +29,7 @@ CATALOGUE: tuple[Rule, ...] = (
     *application_policies.RULES,
     *application_habits.RULES,
     *application_surroundings.RULES,
+    *application_permissions.RULES,
     *applicationsets.RULES,
     *applicationset_rollouts.RULES,
     *secrets.RULES,

@@ -1,0 +1,141 @@
+"""Applications, ApplicationSets and the ignore-sync label."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from argocd import (
+    applications,
+    applicationsets,
+    destinations,
+    go_urls,
+    ignoring,
+    names,
+    permissions,
+    sync_annotations,
+)
+from argocd.neighbours import Cluster, Nothing
+
+
+@dataclass
+class Known(Nothing):
+    """The clusters and projects of one case, and no others."""
+
+    clusters: Sequence[Cluster] = ()
+    projects: Sequence[str] = ()
+
+    def project(self, name: str) -> Mapping[str, Any]:
+        return {"metadata": {"name": name}} if name in self.projects else {}
+
+    def clusters_by_name(self, name: str) -> Sequence[Cluster]:
+        return [cluster for cluster in self.clusters if cluster.name == name]
+
+    def clusters_by_server(self, server: str) -> Sequence[Cluster]:
+        return [cluster for cluster in self.clusters if cluster.server == server]
+
+    def clusters_of_project(self, project: str) -> Sequence[Cluster]:
+        return [cluster for cluster in self.clusters if cluster.project == project]
+
+
+def known(given: Any) -> Known:
+    clusters = [
+        Cluster(
+            server=cluster.get("server", "").rstrip("/"),
+            name=cluster.get("name", ""),
+            project=cluster.get("project", ""),
+            namespaces=tuple(cluster.get("namespaces") or ()),
+        )
+        for cluster in given.get("clusters") or ()
+    ]
+    return Known(clusters=clusters, projects=given.get("projects") or ())
+
+
+def _destination_cluster(given: Any) -> Any:
+    resolution = destinations.resolve(given.get("destination") or {}, neighbours=known(given))
+    assert resolution is not None
+    if resolution.cluster is None:
+        return {"error": resolution.error}
+    return {"server": resolution.cluster.server, "name": resolution.cluster.name}
+
+
+class Messages(list[str]):
+    """Texts that equal any list of parts of theirs: the cases know a message by a part of it."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, list) and all(any(part in text for text in self) for part in other)
+
+    __hash__ = None  # as every list
+
+
+def _permissions(given: Any) -> Any:
+    found = permissions.conditions(
+        given.get("applicationSpec") or {},
+        {"metadata": {"name": "default"}, "spec": given.get("projectSpec") or {}},
+        neighbours=known(given),
+    )
+    assert found is not None
+    messages = Messages(condition.message for condition in found)
+    return {"conditions": len(messages), "messageContains": messages}
+
+
+def _ref_sources(given: Any) -> Any:
+    spec = {"sources": [{"ref": ref} for ref in given]}
+    problems = [*applications.invalid_refs(spec), *applications.repeated_refs(spec)]
+    return {"valid": not problems}
+
+
+def _managed_by_url(given: Any) -> Any:
+    return {"valid": not given or go_urls.scheme(given) in {"http", "https"}}
+
+
+def _sync_wave(given: Any) -> Any:
+    return {"wave": sync_annotations.wave(given or {})}
+
+
+def _invalid_generators(given: Any) -> Any:
+    applied = given.get("lastAppliedGenerators")
+    annotations = {}
+    if applied is not None:
+        text = applied if isinstance(applied, str) else json.dumps({"spec": {"generators": applied}})
+        annotations[names.LAST_APPLIED] = text
+    application_set: dict[str, Any] = {
+        "metadata": {"annotations": annotations},
+        "spec": {"generators": given.get("generators") or []},
+    }
+    return {
+        "invalid": bool(applicationsets.unrecognized(application_set["spec"])),
+        "names": applicationsets.unrecognized_names(application_set),
+    }
+
+
+def _generated_apps(given: Any) -> Any:
+    application = {
+        "metadata": given.get("metadata") or {},
+        "spec": {"project": given.get("project", ""), "destination": given.get("destination") or {}},
+    }
+    problem = applicationsets.generated_problem(
+        application,
+        application_set=given.get("applicationSet", ""),
+        seen=set(given.get("earlierNames") or ()),
+        neighbours=known(given),
+    )
+    return {"error": problem or None}
+
+
+def _ignore_sync(given: Any) -> Any:
+    label = given.get("label")
+    labels = {} if label is None else {names.IGNORE_SYNC: label}
+    return {"synced": not ignoring.is_ignored({"metadata": {"labels": labels}})}
+
+
+ANSWERS: dict[str, Callable[[Any], Any]] = {
+    "destination_cluster": _destination_cluster,
+    "application_permissions": _permissions,
+    "ref_sources": _ref_sources,
+    "managed_by_url": _managed_by_url,
+    "sync_wave": _sync_wave,
+    "appset_invalid_generators": _invalid_generators,
+    "appset_generated_apps": _generated_apps,
+    "agent_ignore_sync": _ignore_sync,
+}
