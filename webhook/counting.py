@@ -1,0 +1,112 @@
+"""The webhook's metrics, and the observer and listener that feed them."""
+
+from collections.abc import Sequence
+
+from argocd.engine import Judgement
+from argocd.judging import Action
+from certs.pairs import CertificateError, KeyPair
+from tiphys import logs, metrics
+from webhook.injecting import Reason
+from webhook.reporting import Denial, Reporter
+from webhook.reviews import Answer, Review
+
+REVIEWS = metrics.counter(
+    "tiphys_webhook_reviews_total", "Reviews answered.", labels=("endpoint", "kind", "operation", "result")
+)
+REVIEW_SECONDS = metrics.histogram(
+    "tiphys_webhook_review_seconds", "Time from the whole body to the answer.", labels=("endpoint",)
+)
+REFUSALS = metrics.counter(
+    "tiphys_webhook_refused_calls_total",
+    "Calls answered with an HTTP error; with failurePolicy Ignore the object passed unjudged.",
+    labels=("endpoint", "status"),
+)
+FINDINGS = metrics.counter(
+    "tiphys_webhook_findings_total", "Findings, by rule and what was done.", labels=("rule", "action")
+)
+EXEMPTIONS = metrics.counter(
+    "tiphys_webhook_exemptions_total", "Findings that an exemption silenced, by rule.", labels=("rule",)
+)
+INJECTIONS = metrics.counter(
+    "tiphys_webhook_injections_total", "Pods seen by /inject, by reason.", labels=("reason",)
+)
+CERTIFICATE_EXPIRY = metrics.gauge(
+    "tiphys_webhook_certificate_expiry_timestamp_seconds",
+    "When the certificate that a worker serves expires, in seconds since 1970.",
+    across="livemin",
+)
+CERTIFICATE_REFUSED = metrics.counter(
+    "tiphys_webhook_certificate_refused_total", "Times that a worker met a certificate it must not serve."
+)
+
+JUDGED_KINDS = frozenset({"AppProject", "Application", "ApplicationSet", "Secret", "ConfigMap", "Pod"})
+"""Kinds that are a metric's label; others count as `other`, whatever an admin registers."""
+
+log = logs.get_logger()
+
+
+class Counting:
+    """Observes the server and listens to the decisions of one worker."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+        # A metric's child is looked up once for each combination of labels: that is what costs.
+        self._reviews: dict[tuple[str, str, str, str], object] = {}
+        self._seconds: dict[str, object] = {}
+
+    def answered(self, path: str, review: Review, answer: Answer, seconds: float) -> None:
+        result = "allowed" if answer.allowed else "denied"
+        key = (path, review.kind, review.operation, result)
+        child = self._reviews.get(key)
+        if child is None:
+            kind = review.kind if review.kind in JUDGED_KINDS else "other"
+            child = self._reviews[key] = REVIEWS.labels(path.lstrip("/"), kind, review.operation, result)
+            if len(self._reviews) > 1024:  # noqa: PLR2004 - kinds are the caller's to choose
+                self._reviews.clear()
+        child.inc()  # type: ignore[attr-defined]
+        duration = self._seconds.get(path)
+        if duration is None:
+            duration = self._seconds[path] = REVIEW_SECONDS.labels(path.lstrip("/"))
+        duration.observe(seconds)  # type: ignore[attr-defined]
+
+    def refused(self, path: str, status: int, reason: str) -> None:
+        REFUSALS.labels(path.lstrip("/"), str(status)).inc()
+        log.debug("refused a call", **{logs.CODE: status, logs.REASON: reason})
+
+    def crashed(self, path: str, error: Exception) -> None:
+        log.error("a decision failed", **{logs.OPERATION: path, logs.ERROR: error})
+
+    def certificate_loaded(self, pair: KeyPair) -> None:
+        expiry = pair.leaf.not_valid_after_utc
+        CERTIFICATE_EXPIRY.set(expiry.timestamp())
+        self._reporter.certificate(pair.fingerprint, expiry)
+        log.info("serving a new certificate", **{logs.KEY: pair.fingerprint[:16]})
+
+    def certificate_refused(self, error: CertificateError) -> None:
+        CERTIFICATE_REFUSED.inc()
+        self._reporter.trouble("certificate", str(error))
+        log.error("a certificate was refused, the last good one stays", **{logs.ERROR: error})
+
+    def judged(self, review: Review, judgements: Sequence[Judgement]) -> None:
+        for judgement in judgements:
+            FINDINGS.labels(judgement.finding.rule, judgement.action.value).inc()
+            if judgement.exemption is not None:
+                EXEMPTIONS.labels(judgement.finding.rule).inc()
+                self._reporter.exempted(judgement.finding.rule, judgement.exemption.reason)
+        denied = [judgement.finding for judgement in judgements if judgement.action is Action.DENY]
+        if denied and not review.dry_run:
+            denial = Denial.of(review, denied)
+            self._reporter.denied(denial)
+            log.info(
+                "denied",
+                **{
+                    logs.KIND: review.kind,
+                    logs.NAMESPACE: review.namespace,
+                    logs.NAME: review.name,
+                    logs.USER: review.user,
+                    logs.RULE: ",".join(sorted({finding.rule for finding in denied})),
+                },
+            )
+
+    def injected(self, reason: Reason) -> None:
+        INJECTIONS.labels(reason.value).inc()
