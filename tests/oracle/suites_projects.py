@@ -1,0 +1,236 @@
+"""Suites about projects: validation, permissions, globs, schedules, durations, repository URLs."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from argocd import (
+    cron,
+    durations,
+    git_urls,
+    globs,
+    pattern_lists,
+    policies,
+    project_changes,
+    project_validation,
+    projects,
+    time_zones,
+    windows,
+)
+from argocd.globs import Verdict
+from argocd.neighbours import Cluster
+from argocd.pattern_lists import Mode
+from argocd.project_validation import Code, Problem
+
+HEAD = (3, 6)
+"""The cases are those of the unreleased version."""
+POLICY_SYNTAX = "project/policy-syntax"
+
+
+def _verdict(verdict: Verdict, key: str) -> dict[str, Any]:
+    if verdict is Verdict.PANIC:
+        return {"panic": True}
+    return {key: verdict is Verdict.YES}
+
+
+def _said(message: str, code: str = Code.INVALID_ARGUMENT) -> dict[str, Any]:
+    if not message:
+        return {"valid": True, "errorFull": None}
+    answer = {"valid": False, "error": message, "errorFull": message}
+    return {**answer, "code": str(code), "grpcCode": str(code)} if code else answer
+
+
+def _first(problems: Iterable[Problem]) -> dict[str, Any]:
+    first = next(iter(problems), None)
+    return _said(first.message, first.code) if first else _said("")
+
+
+def _validate(project: Mapping[str, Any]) -> dict[str, Any]:
+    """ValidateProject alone; the API server reads the policies as CSV afterwards."""
+    problems = project_validation.validate(project, version=HEAD)
+    if any(windows.panics(window.get("schedule", "")) for window in _windows(project)):
+        return {"panic": True, **_first(problems)}
+    return _first(problem for problem in problems if problem.rule != POLICY_SYNTAX)
+
+
+def _windows(project: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [window for window in project["spec"].get("syncWindows") or () if window]
+
+
+def _create(project: Mapping[str, Any]) -> dict[str, Any]:
+    return _first(project_validation.validate(project, version=HEAD))
+
+
+def _role_name(given: Mapping[str, Any]) -> dict[str, Any]:
+    return _said(policies.role_name_problem(given["text"]))
+
+
+def _group_name(given: Mapping[str, Any]) -> dict[str, Any]:
+    return _said(policies.group_problem(given["text"]))
+
+
+def _policy(given: Mapping[str, Any]) -> dict[str, Any]:
+    problems = policies.policy_problems(given["proj"], given["role"], given["text"], version=HEAD)
+    return _said(next((message for rule, message in problems if rule != POLICY_SYNTAX), ""))
+
+
+def _window(window: Mapping[str, Any]) -> dict[str, Any]:
+    if windows.panics(window.get("schedule", "")):
+        return {"panic": True}
+    problems = windows.problems(window)
+    zone = window.get("timeZone") or "UTC"
+    return {
+        **_said(problems[0] if problems else "", Code.NONE),
+        "timeZone": "UTC" if time_zones.problem(zone) else zone,
+    }
+
+
+def _same_window(pair: Any) -> dict[str, Any]:
+    one, other = (windows.identity(window, version=HEAD) for window in pair)
+    return {"same": one == other}
+
+
+def _schedule(given: Mapping[str, Any]) -> dict[str, Any]:
+    read = cron.read(given["text"])
+    if isinstance(read, cron.SchedulePanicError):
+        return {"panic": True}
+    return _said(str(read) if isinstance(read, cron.ScheduleError) else "", Code.NONE)
+
+
+def _duration(given: Mapping[str, Any]) -> dict[str, Any]:
+    problem = durations.problem(given["text"])
+    value = 0 if problem else durations.parse(given["text"])
+    return {**_said(problem, Code.NONE), "value": durations.write(value)}
+
+
+def _glob(given: Mapping[str, Any]) -> dict[str, Any]:
+    separators = given.get("seps", "")
+    if error := globs.compiled(given["pattern"], separators).error:
+        # Match answers no, MatchWithError with the error: a suite asks for one of them.
+        return {"compileError": error, "match": False}
+    return _verdict(globs.match(given["pattern"], given["text"], separators), "match")
+
+
+def _glob_in_list(given: Mapping[str, Any]) -> dict[str, Any]:
+    return _verdict(pattern_lists.in_list(given["list"], given["text"], mode=Mode(given["mode"])), "match")
+
+
+def _project_glob(given: Mapping[str, Any]) -> dict[str, Any]:
+    return _verdict(pattern_lists.match(given["pattern"], given["text"], negation=given["neg"]), "match")
+
+
+def _same_url(pair: Any) -> dict[str, Any]:
+    return {"same": git_urls.same(*pair), "normalized": git_urls.normalize(pair[0])}
+
+
+def _source(given: Mapping[str, Any]) -> dict[str, Any]:
+    project = given.get("project") or {"spec": {"sourceRepos": given["sourceRepos"]}}
+    url = given["text"] if "text" in given else given["repoURL"]
+    return _verdict(projects.source_permitted(project, url), "permitted")
+
+
+def _clusters(listed: Any) -> list[Cluster]:
+    return [Cluster(server=one.get("server", ""), name=one.get("name", "")) for one in listed or ()]
+
+
+def _destination(given: Mapping[str, Any]) -> dict[str, Any]:
+    project = given.get("project") or {"spec": given}
+    cluster = given.get("cluster") or given["app"]
+    verdict = projects.destination_permitted(
+        project,
+        server=cluster.get("server", ""),
+        name=cluster.get("name", ""),
+        namespace=given.get("namespace", cluster.get("namespace", "")),
+        project_clusters=_clusters(given.get("clusters", given.get("projectClusters"))),
+    )
+    return {"valid": True, **_verdict(verdict, "permitted")}
+
+
+def _kind(given: Mapping[str, Any]) -> dict[str, Any]:
+    asked = {key: given[key] for key in ("group", "kind", "name", "namespaced")}
+    return {"permitted": projects.kind_permitted(given, **asked)}
+
+
+def _application_namespace(given: Mapping[str, Any]) -> dict[str, Any]:
+    verdict = projects.application_namespace_permitted(
+        {"spec": given}, namespace=given["appNamespace"], control_plane=given["controllerNamespace"]
+    )
+    return _verdict(verdict, "permitted")
+
+
+def _update(given: Mapping[str, Any]) -> dict[str, Any]:
+    clusters = {cluster.server: cluster for cluster in _clusters(given["clusters"])}
+    by_name = {cluster.name: cluster for cluster in clusters.values()}
+
+    def resolve(destination: Mapping[str, Any]) -> Cluster | None:
+        return clusters.get(destination.get("server", "")) or by_name.get(destination.get("name", ""))
+
+    impact = project_changes.impact_of(
+        old={"spec": given["oldSpec"]},
+        new={"spec": given["newSpec"]},
+        applications=[{"metadata": {"name": "app", "namespace": "argocd"}, "spec": given["application"]}],
+        resolve=resolve,
+        control_plane="argocd",
+    )
+    return {"allowed": not impact.message, "error": impact.message}
+
+
+def _delete(given: Mapping[str, Any]) -> dict[str, Any]:
+    problem = project_changes.deletion_problem(given["project"], applications=given["referencingApps"])
+    return {"allowed": not problem, "error": problem}
+
+
+ANSWERS = {
+    **dict.fromkeys(
+        (
+            "vp_sources",
+            "vp_destinations",
+            "vp_role_names",
+            "vp_groups",
+            "vp_syncwindow_list",
+            "vp_policies_invalid",
+            "vp_policies_valid",
+            "vp_destination_service_accounts",
+        ),
+        _validate,
+    ),
+    **dict.fromkeys(
+        ("derived_dsa", "derived_dest_src", "derived_syncwindow_project", "project_valid"),
+        lambda given: _validate(given["project"]),
+    ),
+    "vp_server_project": _create,
+    "syncwindow_validate": _window,
+    "syncwindow_invalid_schedules": _window,
+    "derived_syncwindow": lambda given: _window(given["window"]),
+    "syncwindow_identity": _same_window,
+    "policy_object": lambda given: {"valid": policies.is_object(given["proj"], given["text"])},
+    "policy_rule": _policy,
+    "derived_policies": _policy,
+    "policy_action": lambda given: {"valid": policies.is_action(given["text"], version=HEAD)},
+    "derived_actions": lambda given: {"valid": policies.is_action(given["text"], version=HEAD)},
+    "derived_policy_string": lambda given: _said(policies.line_problem(given["text"]), Code.NONE),
+    "group_name": _group_name,
+    "derived_group_names": _group_name,
+    "derived_role_names": _role_name,
+    "derived_cron": _schedule,
+    "derived_duration": _duration,
+    "derived_tz": lambda given: _said(time_zones.problem(given["text"]), Code.NONE),
+    "derived_glob": _glob,
+    "glob_match": _glob,
+    "glob_match_list": _glob_in_list,
+    "glob_project": _project_glob,
+    "derived_project_globmatch": _project_glob,
+    "git_same_url": _same_url,
+    "derived_normalize_url": lambda given: {"value": git_urls.normalize(given["text"])},
+    "source_permitted": _source,
+    "source_permitted_negated": _source,
+    "derived_source": _source,
+    "derived_source_unparseable": _source,
+    "destination_permitted": _destination,
+    "destination_permitted_negated": _destination,
+    "destination_permitted_project_scoped": _destination,
+    "derived_destination": _destination,
+    "group_kind_permitted": _kind,
+    "app_namespace_permitted": _application_namespace,
+    "project_update_impact": _update,
+    "project_delete": _delete,
+}
