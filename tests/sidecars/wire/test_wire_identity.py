@@ -99,6 +99,7 @@ async def test_a_subject_names_the_agent_that_go_would_see(parts: Any, agent: st
     assert await identified(certificate_method(RECOMMENDED), certificate=certificate) == agent
 
 
+@pytest.mark.filterwarnings("ignore:Attribute's length")
 @pytest.mark.parametrize(
     ("parts", "pattern", "refusal"),
     [
