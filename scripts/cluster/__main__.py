@@ -46,14 +46,13 @@ def _run() -> int:
     signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
     binaries = find_binaries()
     started = time.monotonic()
-    with Cluster(binaries=binaries) as cluster:
+    with Cluster(binaries=binaries) as cluster, contextlib.suppress(KeyboardInterrupt):
         print(f"binaries     {binaries.folder} ({binaries.origin})")
         print(f"definitions  {cluster.definitions_from}")
         print(f"API server   {cluster.url}, ready after {time.monotonic() - started:.1f} s")
         print(f"kubeconfig   {cluster.kubeconfig}")
         print(f"\nexport KUBECONFIG={cluster.kubeconfig}\nIt ends with Ctrl-C.", flush=True)
-        with contextlib.suppress(KeyboardInterrupt):
-            signal.pause()
+        signal.pause()
     return 0
 
 

@@ -318,12 +318,22 @@ class Cluster:
             self.request("PATCH", f"{path}?fieldManager=tiphys-cluster", definition, content_type=APPLY)
 
     def _wait_for_kinds(self) -> None:
-        """A definition is served, and found by kubectl, a moment after it is accepted."""
+        """A kind is found by kubectl, and served from its cache, a moment after the API server is ready."""
         deadline = time.monotonic() + START_SECONDS
-        while set(KINDS.values()) - discovered(self._api, group="argoproj.io"):
+        while not self._serves_kinds():
             if time.monotonic() > deadline:
                 raise ClusterError(f"{API_SERVER} does not serve Argo CD's kinds")
             time.sleep(LOOK_SECONDS)
+
+    def _serves_kinds(self) -> bool:
+        try:
+            for plural in KINDS.values():
+                self.request("GET", f"/apis/argoproj.io/v1alpha1/{plural}?limit=1")
+        except RefusedError as error:
+            if error.code not in {http.client.NOT_FOUND, http.client.TOO_MANY_REQUESTS}:
+                raise
+            return False
+        return discovered(self._api, group="argoproj.io") >= set(KINDS.values())
 
     def _tls_of_admin(self) -> ssl.SSLContext:
         pair = self._authority.client("admin", groups=("system:masters",))
