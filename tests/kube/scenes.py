@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
+from kube.errors import ApiError
 from kube.resources import CONFIG_MAPS
 from kube.store import Event, EventKind, Object, Resource, Store
 
@@ -47,13 +48,16 @@ class Watching:
     """A watch whose events arrive in a list, so that a test can wait for the next ones."""
 
     def __init__(self) -> None:
-        self._events: asyncio.Queue[Event] = asyncio.Queue()
+        self._events: asyncio.Queue[Event | ApiError] = asyncio.Queue()
 
     async def run(self, store: Store, resource: Resource, **options: Any) -> None:
-        async with aclosing(store.watch(resource, **options)) as events:
-            async for event in events:
-                if event.kind is not EventKind.BOOKMARK:
-                    self._events.put_nowait(event)
+        try:
+            async with aclosing(store.watch(resource, **options)) as events:
+                async for event in events:
+                    if event.kind is not EventKind.BOOKMARK:
+                        self._events.put_nowait(event)
+        except ApiError as error:
+            self._events.put_nowait(error)
 
     async def next(self) -> tuple[str, str]:
         event = await self.event()
@@ -61,7 +65,10 @@ class Watching:
 
     async def event(self) -> Event:
         async with asyncio.timeout(BOUND):
-            return await self._events.get()
+            event = await self._events.get()
+        if isinstance(event, ApiError):
+            raise event
+        return event
 
 
 @asynccontextmanager
