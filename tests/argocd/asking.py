@@ -59,12 +59,12 @@ def application_set(template: Any = None, **spec: Any) -> dict[str, Any]:
     }
 
 
-def secret(kind: str, *, name: str = "shop", **values: Any) -> dict[str, Any]:
+def secret(kind: str, *, named: str = "shop", **values: Any) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {
-            "name": name,
+            "name": named,
             "namespace": "argocd",
             "labels": {"argocd.argoproj.io/secret-type": kind},
         },
