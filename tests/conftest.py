@@ -10,8 +10,9 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from scripts.cluster.binaries import Binaries, NoBinariesError, find_binaries
+from scripts.cluster.binaries import Binaries, NoBinariesError
 from scripts.cluster.controlplane import Cluster
+from scripts.cluster.preparing import prepare
 from scripts.cluster.testing import Clusters, Kubectl
 
 # Machines are noisy: how long an example takes says nothing, and what CI finds must be found again.
@@ -41,7 +42,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     ):
         return
     try:
-        session.config.stash[_found] = find_binaries()
+        session.config.stash[_found] = prepare()
     except NoBinariesError as error:
         session.config.stash[_found] = error
 

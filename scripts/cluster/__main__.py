@@ -6,10 +6,10 @@ import signal
 import sys
 import time
 
-from scripts.cluster.binaries import NoBinariesError, find_binaries
+from scripts.cluster.binaries import NoBinariesError
 from scripts.cluster.controlplane import Cluster
 from scripts.cluster.definitions import find_definitions
-from scripts.cluster.seeding import harvest, seed_folder
+from scripts.cluster.preparing import prepare
 from tiphys.errors import TiphysError
 
 
@@ -29,22 +29,17 @@ def main() -> int:
 def _ensure() -> int:
     """Tests decide for themselves whether a missing API server is a failure, so this is none."""
     try:
-        binaries = find_binaries()
+        binaries = prepare()
     except NoBinariesError as error:
         print(f"cluster: {error}", file=sys.stderr)
         return 0
-    definitions = find_definitions()
-    print(f"cluster: binaries from {binaries.origin}, definitions from {definitions.origin}", flush=True)
-    seed = seed_folder(binaries, definitions)
-    if not seed.exists():
-        print("cluster: preparing a seed, so that clusters start in half the time", flush=True)
-        harvest(Cluster(binaries=binaries, seeded=False).start(), seed)
+    print(f"cluster: binaries from {binaries.origin}, definitions from {find_definitions().origin}")
     return 0
 
 
 def _run() -> int:
     signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
-    binaries = find_binaries()
+    binaries = prepare()
     started = time.monotonic()
     with Cluster(binaries=binaries) as cluster, contextlib.suppress(KeyboardInterrupt):
         print(f"binaries     {binaries.folder} ({binaries.origin})")

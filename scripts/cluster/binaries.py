@@ -49,7 +49,11 @@ class Binaries:
         return self.folder / "kubectl"
 
 
-def find_binaries(*, say: Say = lambda text: print(text, file=sys.stderr, flush=True)) -> Binaries:
+def tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def find_binaries(*, say: Say = tell) -> Binaries:
     """The binaries, downloaded or built if need be: the first time may take minutes, and says so."""
     if assets := os.environ.get("KUBEBUILDER_ASSETS"):
         return _assets(Path(assets))
@@ -58,7 +62,7 @@ def find_binaries(*, say: Say = lambda text: print(text, file=sys.stderr, flush=
     if _complete(folder):
         return Binaries(folder, "the cache")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(folder.with_suffix(".lock"), say=say):
+    with locked(folder.with_suffix(".lock"), say=say):
         if _complete(folder):  # another process had the lock and has built them
             return Binaries(folder, "the cache")
         failures = []
@@ -105,7 +109,7 @@ def _complete(folder: Path) -> bool:
 
 
 @contextmanager
-def _locked(path: Path, *, say: Say) -> Iterator[None]:
+def locked(path: Path, *, say: Say) -> Iterator[None]:
     """One download or build at a time; the lock goes with the process that holds it."""
     with path.open("w") as file:
         try:
