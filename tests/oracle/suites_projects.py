@@ -16,6 +16,7 @@ from argocd import (
     time_zones,
     windows,
 )
+from argocd.destinations import IN_CLUSTER
 from argocd.globs import Verdict
 from argocd.neighbours import Cluster
 from argocd.pattern_lists import Mode
@@ -157,6 +158,17 @@ def _application_namespace(given: Mapping[str, Any]) -> dict[str, Any]:
     return _verdict(verdict, "permitted")
 
 
+def _sync(given: Mapping[str, Any]) -> dict[str, Any]:
+    known = given["apiResource"]
+    problem = projects.resource_problem(
+        given,
+        **{key: given["resource"][key] for key in ("group", "kind", "name", "namespace")},
+        namespaced=known["namespaced"] if known else None,
+        cluster=IN_CLUSTER,
+    )
+    return {"allowed": not problem, "error": problem}
+
+
 def _update(given: Mapping[str, Any]) -> dict[str, Any]:
     clusters = {cluster.server: cluster for cluster in _clusters(given["clusters"])}
     by_name = {cluster.name: cluster for cluster in clusters.values()}
@@ -231,6 +243,7 @@ ANSWERS = {
     "derived_destination": _destination,
     "group_kind_permitted": _kind,
     "app_namespace_permitted": _application_namespace,
+    "sync_permissions": _sync,
     "project_update_impact": _update,
     "project_delete": _delete,
 }
