@@ -1,0 +1,134 @@
+"""A mistake of the user, or of the surroundings, is one line that names its place, and exit code 2."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts.cluster.controlplane import Cluster
+
+ROOT = Path(__file__).parents[2]
+LOOK = """
+from cli import main
+main.SUBCOMMANDS["look"] = ("tests.cli.looking", "Look at the namespaces.")
+main.main()
+"""
+
+
+def look(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", LOOK, "look", *arguments],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def complaint(*arguments: str, **environment: str) -> str:
+    done = look(*arguments, **environment)
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    [line] = done.stderr.splitlines()
+    assert line.startswith("tiphys: ")
+    return line.removeprefix("tiphys: ")
+
+
+def test_with_good_surroundings_it_looks(cluster: Cluster) -> None:
+    done = look("--kubeconfig", str(cluster.kubeconfig))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "kube-system" in done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        pytest.param("clusters: [", "cannot be read: line 1", id="no-yaml"),
+        pytest.param("- a", "is no kubeconfig", id="no-mapping"),
+        pytest.param("apiVersion: v1\nclusters: []\n", "", id="no-context"),
+        pytest.param('{"current-context": "x", "contexts": []}', "", id="unknown-context"),
+    ],
+)
+def test_a_broken_kubeconfig_is_named(tmp_path: Path, content: str, expected: str) -> None:
+    kubeconfig = tmp_path / "broken.yaml"
+    kubeconfig.write_text(content)
+
+    line = complaint("--kubeconfig", str(kubeconfig))
+
+    assert line.startswith(f"kubeconfig {kubeconfig}")
+    assert expected in line
+
+
+def test_a_missing_kubeconfig_is_named(tmp_path: Path) -> None:
+    missing = tmp_path / "none.yaml"
+    assert complaint(KUBECONFIG=str(missing)) == f"kubeconfig {missing} does not exist"
+
+
+def test_an_unreachable_api_server_is_named(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "nobody.yaml"
+    kubeconfig.write_text(
+        '{"current-context": "x", "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],'
+        ' "clusters": [{"name": "x", "cluster": {"server": "https://127.0.0.1:1"}}],'
+        ' "users": [{"name": "x", "user": {"token": "marker"}}]}'
+    )
+
+    line = complaint("--kubeconfig", str(kubeconfig))
+
+    assert "https://127.0.0.1:1 cannot be reached: Connection refused" in line
+    assert str(kubeconfig) in line
+    assert "marker" not in line
+
+
+def test_an_expired_token_is_told_with_the_file_that_holds_it(cluster: Cluster) -> None:
+    token = cluster.expired_token()
+    kubeconfig = cluster.kubeconfig_with_token(token, in_file=True)
+
+    line = complaint("--kubeconfig", str(kubeconfig))
+
+    assert str(kubeconfig) in line
+    assert "expired" in line
+    assert token not in line
+
+
+def test_an_expired_certificate_is_told_with_the_file_that_holds_it(cluster: Cluster) -> None:
+    kubeconfig = cluster.kubeconfig_of("eve", expired=True)
+
+    line = complaint("--kubeconfig", str(kubeconfig))
+
+    assert str(kubeconfig) in line
+    assert "expired" in line
+
+
+def test_an_unknown_configuration_key_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text("kubeconfg: x\n")
+
+    assert complaint("--settings", str(file)) == f"{file}: unknown key kubeconfg; did you mean kubeconfig?"
+    assert complaint(TIPHYS_LOOK_DEADLIN="1s") == (
+        "the environment: unknown key TIPHYS_LOOK_DEADLIN; did you mean TIPHYS_LOOK_DEADLINE?"
+    )
+
+
+BROKEN = """
+from cli import main
+
+def broken(**_):
+    raise RuntimeError(f"sent {'Bearer'} abcdefghijkl")
+
+main.tiphys = broken
+main.main()
+"""
+
+
+def test_a_mistake_of_ours_shows_a_traceback_without_secrets() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", BROKEN], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+    assert "RuntimeError: sent Bearer [removed]" in done.stderr
+    assert "abcdefghijkl" not in done.stderr
