@@ -42,6 +42,7 @@ class LiveStore:
         deadline: float = 30.0,
         watch_idle: float = WATCH_IDLE_SECONDS,
         on_warning: Callable[[str], None] | None = None,
+        random: randomness.Random | None = None,
     ) -> Self:
         """Reads the credentials; the first call opens the first connection.
 
@@ -55,6 +56,7 @@ class LiveStore:
                 concurrency=concurrency,
                 deadline=deadline,
                 on_warning=on_warning,
+                random=random,
             ),
             watch_idle=watch_idle,
         )
