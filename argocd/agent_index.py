@@ -1,10 +1,11 @@
 """All agents at once: who gets a project, without asking each agent about each pattern.
 
-A literal name is looked up, a prefix (`prod-*`) is a slice of the sorted names, and what any other pattern
-matches is remembered and kept up to date as agents come and go.
+A literal name is looked up, a prefix (`prod-*`, `{eu,us}-*`) is a slice of the sorted names, and what any other
+pattern matches is remembered and kept up to date as agents come and go.
 """
 
 import re
+import string
 from bisect import bisect_left, insort
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +17,7 @@ from argocd.globs import Verdict
 from argocd.routing import (
     AgentMapping,
     Mode,
-    Pattern,
+    destination_pattern,
     destination_patterns,
     is_autonomous_mirror,
     match_namespace,
@@ -26,9 +27,13 @@ from argocd.routing import (
 # Projects share their patterns: a thousand different ones that are neither a name nor a prefix is a lot.
 REMEMBERED_PATTERNS = 1024
 
-# gobwas reads these as they stand, so no match is needed to know what they match.
-_PLAIN = re.compile(r"[A-Za-z0-9.-]+")
-_PREFIX = re.compile(r"([A-Za-z0-9.-]*)\*")
+# Of these it is known what gobwas matches (tests ask it): nothing need be tried. A star between two texts lets
+# them overlap, as gobwas does.
+_PLAIN = "[A-Za-z0-9.-]"
+_PLAIN_CHARACTERS = f"{string.ascii_letters}{string.digits}.-"
+_LISTED = re.compile(rf"({_PLAIN}*)(?:\{{({_PLAIN}+(?:,{_PLAIN}+)+)\}})?({_PLAIN}*)(\*?)")
+_ENDING = re.compile(rf"({_PLAIN}*)\*({_PLAIN}+)")
+_WITHIN = re.compile(rf"\*({_PLAIN}+)\*")
 
 _AFTER_EVERY_NAME = "\U0010ffff"
 
@@ -107,26 +112,44 @@ class AgentIndex:
         allowed: set[str] = set()
         denied: set[str] = set()
         for pattern in destination_patterns(project):
-            (denied if pattern.denies else allowed).update(self._matching(pattern, globs.match))
+            (denied if pattern.denies else allowed).update(self._matching(pattern.text, globs.match))
         reached = allowed - denied
         if reached and self.mapped_by is AgentMapping.NAMESPACE:
             placed: set[str] = set()
             for pattern in namespace_patterns(project):
-                placed.update(self._matching(pattern, match_namespace))
+                placed.update(self._matching(pattern.text, match_namespace))
             reached &= placed
         return reached
 
-    def _matching(self, pattern: Pattern, match: Match) -> Iterable[str]:
-        if _PLAIN.fullmatch(pattern.text):
-            return (pattern.text,) if self._modes.get(pattern.text) is Mode.MANAGED else ()
-        if prefix := _PREFIX.fullmatch(pattern.text):
-            start = bisect_left(self._managed, prefix[1])
-            end = bisect_left(self._managed, prefix[1] + _AFTER_EVERY_NAME)
-            return self._managed[start:end]
-        key = (match, pattern.text)
+    def about(self, destination: Any) -> frozenset[str]:
+        """The managed agents whose cluster a project's destination is about, denials apart."""
+        pattern = destination_pattern(destination)
+        return frozenset(self._matching(pattern, globs.match)) if pattern else frozenset()
+
+    def _matching(self, pattern: str, match: Match) -> Iterable[str]:
+        if listed := _LISTED.fullmatch(pattern):
+            before, choices, after, star = listed.groups()
+            texts = [f"{before}{choice}{after}" for choice in (choices or "").split(",")]
+            if star:
+                return [agent for text in texts for agent in self._beginning_with(text)]
+            return [text for text in texts if self._modes.get(text) is Mode.MANAGED]
+        if ending := _ENDING.fullmatch(pattern):
+            return [agent for agent in self._beginning_with(ending[1]) if agent.endswith(ending[2])]
+        if within := _WITHIN.fullmatch(pattern):
+            return [agent for agent in self._managed if within[1] in agent]
+        return self._tried(pattern, match)
+
+    def _beginning_with(self, text: str) -> list[str]:
+        start = bisect_left(self._managed, text)
+        return self._managed[start : bisect_left(self._managed, text + _AFTER_EVERY_NAME, start)]
+
+    def _tried(self, pattern: str, match: Match) -> set[str]:
+        key = (match, pattern)
         matched = self._matches.get(key)
         if matched is None:
-            matched = {agent for agent in self._managed if match(pattern.text, agent) is Verdict.YES}
+            special = pattern.lstrip(_PLAIN_CHARACTERS)
+            candidates = self._beginning_with(pattern.removesuffix(special))
+            matched = {agent for agent in candidates if match(pattern, agent) is Verdict.YES}
             self._matches[key] = matched
             if len(self._matches) > REMEMBERED_PATTERNS:
                 self._matches.popitem(last=False)

@@ -11,7 +11,7 @@ from typing import Any
 
 from argocd import ignoring, names
 from argocd.agent_index import AgentIndex
-from argocd.reading import mapping, text, value
+from argocd.reading import mapping, sequence, text, value
 from argocd.rewriting import project_for_agent
 from argocd.routing import AgentMapping, Mode, agent_of_application, project_of_repository, route_project
 
@@ -86,21 +86,42 @@ def project_sendings(old: Object | None, new: Object | None, *, agents: AgentInd
     """
     change = agents.for_change(old, new)
     last = new if new is not None and not ignoring.is_ignored(new) else old
+    before, after = (_Copies(item or {}, agents) for item in (old, new))
+    gone = after if last is new else before
     for agent in change.lost:
-        yield Sending(agent, Message.DELETE, Target.PROJECT, _copy(last or {}, agent, agents))
+        yield Sending(agent, Message.DELETE, Target.PROJECT, gone.copy_for(agent))
     # argocd-agent tells an agent that newly matches of an update; its receiver creates on either.
     seen_before = old is not None and not ignoring.is_ignored(old)
     for agent in change.gained:
         message = Message.SPEC_UPDATE if seen_before else Message.CREATE
-        yield Sending(agent, message, Target.PROJECT, _copy(new or {}, agent, agents))
+        yield Sending(agent, message, Target.PROJECT, after.copy_for(agent))
+    compared: dict[tuple[int, int], bool] = {}
     for agent in change.kept:
-        copy = _copy(new or {}, agent, agents)
-        if differs(_copy(old or {}, agent, agents), copy):
-            yield Sending(agent, Message.SPEC_UPDATE, Target.PROJECT, copy)
+        first, second = before.copy_for(agent), after.copy_for(agent)
+        pair = (id(first), id(second))
+        if pair not in compared:
+            compared[pair] = differs(first, second)
+        if compared[pair]:
+            yield Sending(agent, Message.SPEC_UPDATE, Target.PROJECT, second)
 
 
-def _copy(project: Object, agent: str, agents: AgentIndex) -> Object:
-    return project_for_agent(project, agent=agent, mapped_by=agents.mapped_by)
+class _Copies:
+    """A copy depends on which destinations are about its agent, so a few serve them all.
+
+    They are the same objects, so that whoever sends them need encode each once.
+    """
+
+    def __init__(self, project: Object, agents: AgentIndex) -> None:
+        self._project = project
+        self._mapped_by = agents.mapped_by
+        self._about = [agents.about(each) for each in sequence(project, "spec", "destinations")]
+        self._made: dict[tuple[bool, ...], Object] = {}
+
+    def copy_for(self, agent: str) -> Object:
+        key = tuple(agent in about for about in self._about)
+        if key not in self._made:
+            self._made[key] = project_for_agent(self._project, agent=agent, mapped_by=self._mapped_by)
+        return self._made[key]
 
 
 def strands_its_deletion(old: Object, new: Object) -> bool:

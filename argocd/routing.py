@@ -87,9 +87,14 @@ def namespace_patterns(project: Mapping[str, Any]) -> Iterator[Pattern]:
             yield Pattern(f"spec.sourceNamespaces[{index}]", pattern)
 
 
+def destination_pattern(destination: Any) -> str:
+    """What a destination says about agents' names: its name, or what its server asks for; a denial is its text."""
+    return text(destination, "name") or _server_pattern(text(destination, "server"))
+
+
 def destination_verdict(destination: Any, agent: str) -> Verdict:
     """Whether a destination of a project is about the agent's cluster."""
-    pattern = text(destination, "name") or _server_pattern(text(destination, "server"))
+    pattern = destination_pattern(destination)
     return globs.match(pattern, agent) if pattern else Verdict.NO
 
 

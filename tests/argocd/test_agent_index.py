@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from argocd import agent_index, names
+from argocd import agent_index, globs, names
 from argocd.agent_index import AgentIndex, ProjectChange
+from argocd.globs import Verdict
 from argocd.routing import AgentMapping, Mode, explain_project
 from tests.argocd.agent_objects import NAMES, projects
 from tests.argocd.agent_objects import project as project_of
@@ -51,6 +52,27 @@ def test_the_index_agrees_with_one_question_for_each_agent(
         assert index.for_project(thing) == one_by_one
 
 
+PIECE = st.text("ab-", max_size=3)
+SIMPLE = st.one_of(
+    st.builds("{}*{}".format, PIECE, PIECE),
+    st.builds("*{}*".format, PIECE),
+    st.builds("{}{{{},{}}}{}{}".format, PIECE, PIECE, PIECE, PIECE, st.sampled_from(["", "*", "*a", "?"])),
+    st.builds("{}[{}]{}".format, PIECE, PIECE, PIECE),
+)
+
+
+@given(SIMPLE, st.sets(st.text("ab-", min_size=1, max_size=5), max_size=8))
+def test_what_is_known_without_trying_is_what_trying_would_find(pattern: str, known: set[str]) -> None:
+    index = index_of(dict.fromkeys(known, Mode.MANAGED))
+    tried = {agent for agent in known if globs.match(pattern, agent) is Verdict.YES}
+    assert index.for_project(to(pattern)) == sorted(tried)
+    assert index.about({"name": pattern}) == tried
+
+
+def test_a_destination_without_a_name_is_about_nobody() -> None:
+    assert index_of(ALL_MANAGED).about({"namespace": "*"}) == set()
+
+
 def test_agents_are_counted_and_listed_by_mode() -> None:
     index = index_of({"a": Mode.MANAGED, "b": Mode.AUTONOMOUS})
     assert len(index) == 2
@@ -60,11 +82,11 @@ def test_agents_are_counted_and_listed_by_mode() -> None:
 
 def test_a_remembered_pattern_learns_of_new_agents() -> None:
     index = index_of({"a-x": Mode.MANAGED})
-    assert index.for_project(to("*-x")) == ["a-x"]
+    assert index.for_project(to("[ab]-x")) == ["a-x"]
     index.put("b-x", Mode.MANAGED)
     index.put("b-y", Mode.MANAGED)
     index.drop("a-x")
-    assert index.for_project(to("*-x")) == ["b-x"]
+    assert index.for_project(to("[ab]-x")) == ["b-x"]
 
 
 def test_an_agent_may_come_back_in_another_mode() -> None:
@@ -86,6 +108,12 @@ def test_an_agent_may_come_back_in_another_mode() -> None:
         ("z*", []),
         ("*-b", ["a-b", "agent-b"]),
         ("{prod,a}", ["a", "prod"]),
+        ("{prod,agent}-*", ["agent-a", "agent-b", "prod-eu"]),
+        ("a{,gent}-b", ["a-b", "agent-b"]),
+        ("a*b", ["a-b", "agent-b"]),
+        ("a*a", ["a", "agent-a"]),
+        ("*gent*", ["agent-a", "agent-b"]),
+        ("agent-?", ["agent-a", "agent-b"]),
     ],
 )
 def test_names_prefixes_and_other_patterns(pattern: str, reached: list[str]) -> None:
@@ -108,6 +136,6 @@ def test_a_change_names_who_loses_and_who_gets_it() -> None:
 def test_only_so_many_patterns_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_index, "REMEMBERED_PATTERNS", 2)
     index = index_of(ALL_MANAGED)
-    for pattern in ("*a", "*b", "*a", "*d"):
+    for pattern in ("?a", "?b", "?a", "?d"):
         index.for_project(to(pattern))
-    assert [text for _, text in index._matches] == ["*a", "*d"]
+    assert [text for _, text in index._matches] == ["?a", "?d"]

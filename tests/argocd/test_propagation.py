@@ -74,6 +74,13 @@ def test_a_project_is_told_as_the_agents_copy() -> None:
     assert sending == Sending("agent-a", CREATE, Target.PROJECT, {**to("agent-a"), "spec": copy})
 
 
+def test_agents_with_the_same_destinations_share_one_copy() -> None:
+    found = list(project_sendings(to("agent-*"), to("agent-*", description="new"), agents=agents()))
+    assert told(found) == [("agent-a", SPEC_UPDATE), ("agent-b", SPEC_UPDATE)]
+    assert found[0].object is found[1].object
+    assert list(project_sendings(to("agent-*"), to("agent-*"), agents=agents())) == []
+
+
 def test_a_withdrawn_project_is_told_in_its_last_visible_version() -> None:
     old, new = to("agent-a", description="old"), to("agent-a", description="new", labels=IGNORED)
     [sending] = project_sendings(old, new, agents=agents())

@@ -1,0 +1,87 @@
+"""Which of many agents get a project, cold and warm, and how that grows with their number."""
+
+import itertools
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+from argocd.agent_index import AgentIndex
+from argocd.propagation import project_sendings
+from argocd.routing import AgentMapping, Mode, route_project
+from scripts.bench.figures import Figure, side_by_side
+
+NAME = "routing a project (6 destinations, 3 source namespaces)"
+AGENTS = 1000
+MORE = 4
+ROUNDS = 25
+
+_fresh = itertools.count()
+
+
+def agents(count: int) -> AgentIndex:
+    index = AgentIndex(mapped_by=AgentMapping.NAMESPACE)
+    for number in range(count):
+        index.put(f"{('prod', 'test', 'edge')[number % 3]}-{number:05}", Mode.MANAGED)
+    return index
+
+
+def project(*, description: str = "", salt: str = "", unusual: bool = False) -> dict[str, Any]:
+    """With a `salt` the patterns are ones that nobody has seen; unusual ones must be tried on each agent."""
+    patterns = ["prod-*", "test-00001", "{edge,test}-*", f"*-0{salt}", "!test-0009*", f"edge-00{salt}*"]
+    namespaces = ["prod-*", "edge-*", f"test-{salt}*"]
+    if unusual:
+        patterns += [f"edge-???{salt}", f"*[05]{{{salt},}}"]
+        namespaces.append(f"/^(edge|test{salt})-/")
+    return {
+        "metadata": {"name": "shop", "namespace": "argocd"},
+        "spec": {
+            "description": description,
+            "destinations": [{"name": pattern, "namespace": "shop"} for pattern in patterns],
+            "sourceNamespaces": namespaces,
+        },
+    }
+
+
+def cold(index: AgentIndex, *, unusual: bool = False) -> list[str]:
+    return index.for_project(project(salt=str(next(_fresh)), unusual=unusual))
+
+
+def run() -> list[Figure]:
+    index, larger = agents(AGENTS), agents(AGENTS * MORE)
+    known = project(unusual=True)
+    old, new = project(description="old"), project(description="new")
+    first = _median(lambda: cold(index))
+    tried = _median(lambda: cold(index, unusual=True))
+    warm, one_by_one = side_by_side(
+        lambda: index.for_project(known),
+        lambda: [name for name in index.names(Mode.MANAGED) if _alone(known, name)],
+        rounds=ROUNDS,
+    )
+    many, few = side_by_side(lambda: cold(larger), lambda: cold(index), rounds=ROUNDS * 10)
+    many_tried, few_tried = side_by_side(
+        lambda: cold(larger, unusual=True), lambda: cold(index, unusual=True), rounds=ROUNDS // 5
+    )
+    change = _median(lambda: list(project_sendings(old, new, agents=index)))
+    linear = MORE * 1.5  # noise included; quadratic growth would be 16
+    return [
+        Figure("its patterns never seen, 1 000 agents", first * 1e3, "ms", goal=10),
+        Figure("the same, with three that must be tried on each", tried * 1e3, "ms"),
+        Figure("once seen", warm * 1e3, "ms", than="asking each agent", theirs=one_by_one * 1e3, goal=0.2),
+        Figure("4 000 agents", many * 1e3, "ms", than="1 000 agents", theirs=few * 1e3, goal=linear),
+        Figure("the same, tried", many_tried * 1e3, "ms", than="1 000", theirs=few_tried * 1e3, goal=linear),
+        Figure("an update and all the copies to send", change * 1e3, "ms", goal=40),
+    ]
+
+
+def _alone(known: dict[str, Any], name: str) -> bool:
+    return route_project(known, name, mapped_by=AgentMapping.NAMESPACE).goes
+
+
+def _median(measured: Callable[[], object]) -> float:
+    times = []
+    for _ in range(ROUNDS):
+        started = time.perf_counter()
+        measured()
+        times.append(time.perf_counter() - started)
+    return statistics.median(times)
