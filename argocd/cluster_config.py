@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from hashlib import sha256
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
@@ -65,10 +66,25 @@ _DECODER = json.JSONDecoder(
 )
 
 
+_MAX_REMEMBERED = 256
+_REMEMBERED: dict[bytes, ClusterConfig] = {}
+"""By digest: several rules ask about one config, and none of its credentials should stay in memory for that."""
+
+
 def read(text: str) -> ClusterConfig:
     """An empty text is a config without credentials, as Argo CD takes it."""
     if not text:
         return ClusterConfig()
+    digest = sha256(text.encode(errors="surrogatepass")).digest()
+    found = _REMEMBERED.get(digest)
+    if found is None:
+        if len(_REMEMBERED) >= _MAX_REMEMBERED:
+            _REMEMBERED.clear()
+        found = _REMEMBERED[digest] = _read(text)
+    return found
+
+
+def _read(text: str) -> ClusterConfig:
     try:
         document = _DECODER.decode(text)
     except RecursionError:

@@ -64,7 +64,7 @@ def _list_values(case: Case) -> Iterator[Finding]:
     for path, generator in applicationsets.all_generators(spec):
         for index, element in enumerate(reading.sequence(generator, "list", "elements")):
             for key, value in reading.mapping(element).items():
-                if isinstance(value, str) or (key == "values" and _is_text_map(value)):
+                if _is_text_map(value) if key == "values" else isinstance(value, str):
                     continue
                 yield Finding(
                     "applicationset/list-values",

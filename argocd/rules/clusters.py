@@ -88,7 +88,7 @@ def _cluster_resources(case: Case) -> Iterator[Finding]:
 
 def _shard(case: Case) -> Iterator[Finding]:
     text = secrets.value(case.object, "shard")
-    if text is not None and go_values.integer(text) is None:
+    if text and go_values.integer(text) is None:
         yield Finding(
             "cluster/shard",
             "data.shard",

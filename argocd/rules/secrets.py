@@ -233,9 +233,12 @@ RULES: tuple[Rule, ...] = (
     _unreadable(
         id="secret/elsewhere",
         kinds=_SECRETS,
+        action=Action.WARN,
         reads=("metadata.namespace", _TYPE_LABEL),
         title="Repositories and clusters live in Argo CD's namespace",
-        explanation="Secrets in other namespaces are not looked at, whatever their labels say.",
+        explanation=(
+            "Secrets in other namespaces are not looked at, whatever their labels say; another Argo CD may live there."
+        ),
         bad=_repository(namespace="shop"),
         good=_repository(),
         check=_elsewhere,

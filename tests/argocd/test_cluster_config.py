@@ -187,6 +187,13 @@ def test_no_credential_is_in_a_problem() -> None:
         assert SECRET not in repr(read)
 
 
+def test_what_is_remembered_is_bounded_and_holds_no_credential() -> None:
+    for number in range(2 * cluster_config._MAX_REMEMBERED):
+        cluster_config.read(json.dumps({"bearerToken": f"{SECRET}-{number}"}))
+    assert 0 < len(cluster_config._REMEMBERED) <= cluster_config._MAX_REMEMBERED
+    assert SECRET not in repr(cluster_config._REMEMBERED)
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),

@@ -26,7 +26,7 @@ def test_the_generator_that_was_meant_is_named() -> None:
 
 @pytest.mark.parametrize(
     "element",
-    [{"env": 1}, {"env": None}, {"env": ["a"]}, {"values": {"a": 1}}, {"values": "x", "b": {}}],
+    [{"env": 1}, {"env": None}, {"env": ["a"]}, {"values": {"a": 1}}, {"values": "x"}],
 )
 def test_list_elements_hold_strings(element: dict[str, Any]) -> None:
     numbers = application_set(generators=[{"list": {"elements": [element]}}])
