@@ -20,6 +20,8 @@ _REWRITTEN = ("sourceNamespaces", "destinations", "roles")
 def owner_of(project: Object | None, configuration: Configuration) -> str:
     """The autonomous agent that a project's marks name: ours, or the principal's."""
     annotations = mapping(project, "metadata", "annotations")
+    if not annotations:
+        return ""
     if agent := text(annotations, names.TIPHYS_AGENT):
         return agent
     first = next(iter(sequence(project, "spec", "sourceNamespaces")), None)

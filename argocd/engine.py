@@ -11,7 +11,7 @@ from typing import Any
 
 from argocd import reading
 from argocd.catalogue import CATALOGUE
-from argocd.changing import changes_only_what_passes, differs, path_of
+from argocd.changing import Path, changes_only_what_passes, differs, is_key, path_of
 from argocd.identities import is_kubernetes_cleaning_up
 from argocd.judging import Action, Case, Finding, Kind, Operation, Rule
 from argocd.policy import Configuration, Exemption, NamespacePolicy
@@ -42,11 +42,15 @@ def judge(case: Case, *, today: date, rules: Sequence[Rule] = CATALOGUE) -> list
     metadata = reading.mapping(case.object, "metadata")
     namespace = reading.text(metadata, "namespace")
     plan = _plans(case.surroundings.configuration, rules).plan(case.kind, case.operation, namespace)
-    asked = plan.everything if case.old is None else plan.changed(case.old, case.object)
+    asked = plan.present(case.object) if case.old is None else plan.changed(case.old, case.object)
     judgements: list[Judgement] = []
     for rule, action, mask in plan.steps:
         if mask & asked:
-            judgements += _ask(rule, action, case)
+            try:
+                for finding in rule.check(case):
+                    judgements.append(Judgement(finding, action))  # noqa: PERF401 - keeps what came before a failure
+            except Exception as error:  # noqa: BLE001 - one broken rule must not stop every write to a cluster
+                judgements.append(_failure(rule, error))
     return _weigh(judgements, case, today=today) if judgements else judgements
 
 
@@ -58,13 +62,10 @@ def _always_passes(case: Case) -> bool:
     )
 
 
-def _ask(rule: Rule, action: Action, case: Case) -> list[Judgement]:
-    try:
-        return [Judgement(finding, action) for finding in rule.check(case)]
-    except Exception as error:  # noqa: BLE001 - one broken rule must not stop every write to a cluster
-        # The type alone: an exception's text may quote the object, and the object may be a Secret.
-        broken = f"this rule failed with {type(error).__name__} and judged nothing"
-        return [Judgement(Finding(rule.id, "", broken), Action.WARN)]
+def _failure(rule: Rule, error: Exception) -> Judgement:
+    # The type alone: an exception's text may quote the object, and the object may be a Secret.
+    broken = f"this rule failed with {type(error).__name__} and did not judge to the end"
+    return Judgement(Finding(rule.id, "", broken), Action.WARN)
 
 
 def _weigh(judgements: list[Judgement], case: Case, *, today: date) -> list[Judgement]:
@@ -92,7 +93,7 @@ class _Plan:
     """The rules for one kind, operation and namespace policy, with the fields that each one reads as bits."""
 
     def __init__(self, steps: Iterable[tuple[Rule, Action]]) -> None:
-        bits: dict[tuple[str, ...], int] = {}
+        bits: dict[Path, int] = {}
         masked = []
         for rule, action in steps:
             mask = 0 if rule.reads else _ALWAYS
@@ -100,10 +101,25 @@ class _Plan:
                 mask |= bits.setdefault(path_of(read), 2 << len(bits))
             masked.append((rule, action, mask))
         self.steps = tuple(masked)
-        self.everything = (2 << len(bits)) - 1
-        self._roots: dict[str, list[tuple[tuple[str, ...], int]]] = {}
+        self._roots: dict[str, list[tuple[Path, int]]] = {}
+        self._keys: dict[Path, list[tuple[str, int]]] = {}
+        self._plain = _ALWAYS
         for path, bit in bits.items():
             self._roots.setdefault(path[0], []).append((path, bit))
+            if is_key(path):
+                self._keys.setdefault(path[:-1], []).append((path[-1], bit))
+            else:
+                self._plain |= bit
+
+    def present(self, new: Mapping[str, Any]) -> int:
+        """The bits of all fields but keys that the object does not have."""
+        found = self._plain
+        for parent, keys in self._keys.items():
+            if held := reading.mapping(new, *parent):
+                for key, bit in keys:
+                    if key in held:
+                        found |= bit
+        return found
 
     def changed(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> int:
         """The bits of the fields that differ; equal top-level fields are not looked into."""

@@ -8,7 +8,7 @@ less than one hopes.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from argocd.neighbours import Neighbours
@@ -75,6 +75,9 @@ class Surroundings:
     neighbours: "Neighbours"
 
 
+Fact = TypeVar("Fact")
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """One object to judge. On a deletion `object` is the one that goes and `old` is None."""
@@ -85,6 +88,16 @@ class Case:
     old: Object | None = None
     operation: Operation = Operation.CREATE
     writer: Writer = field(default_factory=Writer)
+    facts: dict[Callable[["Case"], Any], Any] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def once(self, find: Callable[["Case"], Fact]) -> Fact:
+        """What the function finds in this case, worked out for the first rule that asks."""
+        if find not in self.facts:
+            self.facts[find] = find(self)
+        fact: Fact = self.facts[find]
+        return fact
 
 
 Check = Callable[[Case], Iterable[Finding]]
@@ -96,7 +109,8 @@ class Rule:
 
     `reads` names the fields that decide: dotted, with a key that has dots itself in brackets
     (`spec.roles`, `metadata.annotations[argocd.argoproj.io/hook]`). An update that leaves all of them as
-    they were is not judged; a rule that names none is asked every time. `neighbours` marks a rule that
+    they were is not judged, nor is a new object without any of the keys where a rule reads only such keys;
+    a rule that names no fields is asked every time. `neighbours` marks a rule that
     looks at other objects, which speaks in both profiles, by default warns, and is silent where they are
     unknown.
     """

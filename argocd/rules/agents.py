@@ -25,7 +25,7 @@ def _agents_project(case: Case) -> str:
 
 
 def _project_name(case: Case) -> Iterator[Finding]:
-    agent = _agents_project(case)
+    agent = case.once(_agents_project)
     name = reading.text(case.object, "metadata", "name")
     if not agent or agents_projects.right_name(case.object, agent) == name:
         return
@@ -40,7 +40,7 @@ def _project_name(case: Case) -> Iterator[Finding]:
 
 
 def _project_namespace(case: Case) -> Iterator[Finding]:
-    agent = _agents_project(case)
+    agent = case.once(_agents_project)
     right = case.surroundings.configuration.argocd.namespace
     namespace = reading.text(case.object, "metadata", "namespace")
     if agent and namespace and namespace != right:
@@ -71,7 +71,7 @@ def _project_name_taken(case: Case) -> Iterator[Finding]:
 
 
 def _project_content(case: Case) -> Iterator[Finding]:
-    agent = _agents_project(case)
+    agent = case.once(_agents_project)
     name = reading.text(case.object, "metadata", "name")
     if not agent or agents_projects.right_name(case.object, agent) != name:
         return
@@ -85,7 +85,7 @@ def _project_content(case: Case) -> Iterator[Finding]:
 
 
 def _project_accounts(case: Case) -> Iterator[Finding]:
-    agent = _agents_project(case)
+    agent = case.once(_agents_project)
     if not agent:
         return
     for path in agents_projects.accounts_for_the_control_plane(case.object):
@@ -98,10 +98,11 @@ def _project_accounts(case: Case) -> Iterator[Finding]:
 
 
 def _account_server(case: Case) -> Iterator[Finding]:
-    if case.surroundings.configuration.role is not Role.CONTROL_PLANE or _agents_project(case):
+    if case.surroundings.configuration.role is not Role.CONTROL_PLANE or case.once(_agents_project):
         return
     for index, entry in enumerate(reading.sequence(case.object, "spec", "destinationServiceAccounts")):
-        agent = query_parameter(reading.text(entry, "server"), names.AGENT_QUERY_PARAMETER)
+        server = reading.text(entry, "server")
+        agent = query_parameter(server, names.AGENT_QUERY_PARAMETER) if "?" in server else ""
         if agent:
             yield Finding(
                 "agent/service-account-server",

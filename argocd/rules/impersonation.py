@@ -14,8 +14,12 @@ ENTRIES = "spec.destinationServiceAccounts"
 _KUBE_SYSTEM = "kube-system"
 
 
+def own_entries(case: Case) -> tuple[Entry, ...]:
+    return entries_of(case.object)
+
+
 def _account_name(case: Case) -> Iterator[Finding]:
-    for entry in entries_of(case.object):
+    for entry in case.once(own_entries):
         if impersonation.is_forbidden(entry.account):
             continue  # what Argo CD itself refuses
         namespace, colon, name = entry.account.rpartition(":")
@@ -30,7 +34,7 @@ def _account_name(case: Case) -> Iterator[Finding]:
 
 
 def _server(case: Case) -> Iterator[Finding]:
-    for entry in entries_of(case.object):
+    for entry in case.once(own_entries):
         if not is_literal(entry.server):
             continue
         problem = ""
@@ -57,7 +61,7 @@ def _better_server(entry: Entry, case: Case) -> str:
 
 
 def _catch_all(case: Case) -> Iterator[Finding]:
-    entries = entries_of(case.object)
+    entries = case.once(own_entries)
     for entry in entries[:-1]:
         if entry.is_catch_all:
             yield Finding(
@@ -71,7 +75,7 @@ def _catch_all(case: Case) -> Iterator[Finding]:
 
 def _shadowed(case: Case) -> Iterator[Finding]:
     before: list[Entry] = []
-    for entry in entries_of(case.object):
+    for entry in case.once(own_entries):
         if any(one.is_catch_all for one in before):
             return
         for one in before:
@@ -89,7 +93,7 @@ def _shadowed(case: Case) -> Iterator[Finding]:
 
 def _control_plane(case: Case) -> Iterator[Finding]:
     argocd_namespace = case.surroundings.configuration.argocd.namespace
-    for entry in entries_of(case.object):
+    for entry in case.once(own_entries):
         namespace, name = account_of(entry)
         if namespace in {argocd_namespace, _KUBE_SYSTEM}:
             yield Finding(
@@ -102,7 +106,7 @@ def _control_plane(case: Case) -> Iterator[Finding]:
 
 def _feature_off(case: Case) -> Iterator[Finding]:
     settings = case.surroundings.settings
-    if settings.known and not settings.impersonation.enabled and entries_of(case.object):
+    if settings.known and not settings.impersonation.enabled and case.once(own_entries):
         yield Finding(
             "impersonation/feature-off",
             ENTRIES,

@@ -11,7 +11,7 @@ from argocd.judging import Action, Case, Finding, Kind, Profile, Rule
 from argocd.kubernetes_names import is_dns_label, is_dns_subdomain
 from argocd.policy import Behaviour
 from argocd.rules import examples
-from argocd.rules.impersonation import ENTRIES, project_with
+from argocd.rules.impersonation import ENTRIES, own_entries, project_with
 from argocd.sync_accounts import account_of
 
 
@@ -134,7 +134,7 @@ def _account_missing(case: Case) -> Iterator[Finding]:
 
 
 def _named_here(case: Case) -> Iterator[tuple[str, str, str]]:
-    for entry in entries_of(case.object):
+    for entry in case.once(own_entries):
         namespace, name = account_of(entry)
         if entry.server == names.IN_CLUSTER_SERVER and is_dns_label(namespace) and is_dns_subdomain(name):
             yield f"{entry.path}.defaultServiceAccount", namespace, name

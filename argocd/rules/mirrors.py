@@ -56,11 +56,12 @@ def _is_foreign(case: Case) -> bool:
         case.operation is Operation.CREATE and configuration.role is not Role.CONTROL_PLANE
     ):
         return False
-    owner = _owner(case)
-    mirrored = any(
-        agents_projects.is_mirror(item, case.kind, configuration) for item in (case.old, case.object)
-    )
-    return mirrored and not may_change_mirror(case.writer, owner=owner, surroundings=case.surroundings)
+    if not (
+        agents_projects.is_mirror(case.object, case.kind, configuration)
+        or (case.old is not None and agents_projects.is_mirror(case.old, case.kind, configuration))
+    ):
+        return False
+    return not may_change_mirror(case.writer, owner=_owner(case), surroundings=case.surroundings)
 
 
 def _owner(case: Case) -> str:

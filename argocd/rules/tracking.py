@@ -210,7 +210,7 @@ RULES = (
         kinds=_ANY,
         profile=Profile.RECOMMENDED,
         action=Action.WARN,
-        reads=(_TRACKING_ID, _PROPOSED_ID, "metadata.name"),
+        reads=(_TRACKING_ID, _PROPOSED_ID),
         title="A tracking id is about the object that carries it",
         explanation=(
             "Ids are copied with the rest of the metadata by people, operators and namespace tools. Argo CD "

@@ -119,6 +119,31 @@ def test_a_rule_that_names_no_field_is_asked_at_every_update() -> None:
     assert asked(judge(case(old=project()), today=TODAY, rules=[rule("always", reads=())])) == ["always"]
 
 
+def test_a_new_object_without_the_keys_that_a_rule_reads_is_not_asked_about() -> None:
+    hook, wave = (f"metadata.annotations[{key}]" for key in (names.HOOK, names.SYNC_WAVE))
+    rules = [
+        rule("hook", reads=(hook,)),
+        rule("either", reads=(hook, wave)),
+        rule("also", reads=(hook, "spec.field")),
+        rule("label", reads=("metadata.labels[x]",)),
+    ]
+    assert asked(judge(case(), today=TODAY, rules=rules)) == ["also"]
+    waving = project(metadata={"annotations": {names.SYNC_WAVE: ""}})
+    assert asked(judge(case(waving), today=TODAY, rules=rules)) == ["either", "also"]
+
+
+def test_a_fact_about_a_case_is_found_once() -> None:
+    found: list[Case] = []
+
+    def fact(judged: Case) -> int:
+        found.append(judged)
+        return len(found)
+
+    judged = case()
+    assert [judged.once(fact), judged.once(fact)] == [1, 1]
+    assert case().once(fact) == 2
+
+
 def test_an_update_without_its_old_object_is_judged_as_a_whole() -> None:
     rules = [rule("a"), rule("always", reads=())]
     assert asked(judge(case(operation=Operation.UPDATE), today=TODAY, rules=rules)) == ["a", "always"]
@@ -203,7 +228,9 @@ def test_a_rule_that_fails_says_so_without_the_object_and_stops_nobody() -> None
         raise KeyError(judged.object["metadata"]["name"])
 
     found = judge(case(), today=TODAY, rules=[rule("a", check=failing), rule("b")])
-    assert found[0].finding == Finding("project/a", "", "this rule failed with KeyError and judged nothing")
+    assert found[0].finding == Finding(
+        "project/a", "", "this rule failed with KeyError and did not judge to the end"
+    )
     assert found[0].action is Action.WARN
     assert asked(found) == ["a", "b"]
 

@@ -1,0 +1,162 @@
+"""Judging a typical AppProject: once its patterns were seen, the first time, larger, and with a hostile pattern."""
+
+import itertools
+import statistics
+import time
+from collections.abc import Callable
+from datetime import date
+from typing import Any
+
+from argocd.engine import judge
+from argocd.judging import Case, Kind, Operation, Surroundings, Writer
+from argocd.neighbours import Nothing
+from argocd.policy import Configuration
+from argocd.settings import Settings
+from scripts.bench.figures import Figure, side_by_side
+
+NAME = "judging an AppProject (60 lines: 6 destinations, 4 roles, 3 windows)"
+ROUNDS = 300
+MORE = 8
+TODAY = date(2026, 9, 1)
+HOSTILE = 10_000
+"""Characters of a pattern that somebody wrote to keep us busy."""
+
+SURROUNDINGS = Surroundings(settings=Settings(), configuration=Configuration(), neighbours=Nothing())
+WRITER = Writer(user="ada", groups=("system:authenticated",))
+
+_fresh = itertools.count()
+
+
+def project(
+    *, salt: str = "", times: int = 1, description: str = "Everything that the shop needs"
+) -> dict[str, Any]:
+    """With a `salt` nobody has seen its patterns and schedules, `times` makes its lists longer."""
+    copies = [f"{salt}{number or ''}" for number in range(times)]
+    return {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "AppProject",
+        "metadata": {"name": "shop", "namespace": "argocd", "labels": {"team": "shop"}},
+        "spec": {
+            "description": description,
+            "sourceRepos": [
+                f"https://git.example.com/{part}/{copy}**"
+                for copy in copies
+                for part in ("shop", "base", "charts")
+            ],
+            "sourceNamespaces": [f"shop-{part}{copy}*" for copy in copies for part in ("test", "live")],
+            "destinations": [
+                {"server": f"https://{cluster}.example.com:6443", "namespace": f"shop{copy}-{part}*"}
+                for copy in copies
+                for cluster in ("eu", "us")
+                for part in ("web", "pay", "mail")
+            ],
+            "destinationServiceAccounts": [
+                {
+                    "server": f"https://{cluster}.example.com:6443",
+                    "namespace": f"shop{copy}-*",
+                    "defaultServiceAccount": "shop-system:deployer",
+                }
+                for copy in copies
+                for cluster in ("eu", "us")
+            ],
+            "clusterResourceWhitelist": [{"group": "", "kind": "Namespace"}],
+            "namespaceResourceBlacklist": [{"group": "", "kind": "ResourceQuota"}],
+            "roles": [
+                {
+                    "name": f"{role}{copy}",
+                    "policies": [
+                        f"p, proj:shop:{role}{copy}, applications, get, shop/*, allow",
+                        f"p, proj:shop:{role}{copy}, applications, sync, shop/web-*, allow",
+                    ],
+                    "groups": [f"acme:{role}"],
+                }
+                for copy in copies
+                for role in ("viewer", "deployer", "oncall", "admin")
+            ],
+            "syncWindows": [
+                {
+                    "kind": kind,
+                    "schedule": schedule,
+                    "duration": duration,
+                    "applications": [f"web{copy}-*"],
+                    "timeZone": "Europe/Berlin",
+                }
+                for copy in copies
+                for kind, schedule, duration in (
+                    ("allow", "0 8 * * 1-5", "10h"),
+                    ("deny", "0 22 * * *", "8h"),
+                    ("deny", "0 0 24 12 *", "72h"),
+                )
+            ],
+        },
+    }
+
+
+def created(thing: dict[str, Any]) -> object:
+    case = Case(kind=Kind.PROJECT, object=thing, surroundings=SURROUNDINGS, writer=WRITER)
+    return judge(case, today=TODAY)
+
+
+def updated(old: dict[str, Any], new: dict[str, Any]) -> object:
+    case = Case(
+        kind=Kind.PROJECT,
+        object=new,
+        old=old,
+        operation=Operation.UPDATE,
+        surroundings=SURROUNDINGS,
+        writer=WRITER,
+    )
+    return judge(case, today=TODAY)
+
+
+def run() -> list[Figure]:
+    known, larger = project(), project(times=MORE)
+    described = project(description="Another one")
+    synced = {**known, "status": {"jwtTokensByRole": {}}}
+    created(known)
+    created(larger)
+    many, few = side_by_side(lambda: created(larger), lambda: created(known), rounds=ROUNDS)
+    return [
+        Figure("a new project, patterns seen", _median(lambda: created(known)) * 1e6, "µs", goal=60),
+        Figure("the first time", _median(_first_time, _unseen) * 1e6, "µs", goal=400),
+        Figure(f"{MORE} times as long", many * 1e6, "µs", than="once", theirs=few * 1e6, goal=MORE * 1.5),
+        Figure(
+            "an update of the description", _median(lambda: updated(known, described)) * 1e6, "µs", goal=60
+        ),
+        Figure("a write of the status", _median(lambda: updated(known, synced)) * 1e6, "µs", goal=60),
+        *(
+            Figure(f"10 000 characters of {text}", _longest(text) * 1e3, "ms", goal=50)
+            for text in ("a", "*", "?*a", "{", "{a,", "[", "\\", "a*b?")
+        ),
+    ]
+
+
+_UNSEEN: list[dict[str, Any]] = []
+
+
+def _unseen() -> None:
+    _UNSEEN[:] = [project(salt=f"n{next(_fresh)}")]
+
+
+def _first_time() -> None:
+    created(_UNSEEN[0])
+
+
+def _longest(text: str) -> float:
+    pattern = (text * HOSTILE)[:HOSTILE]
+    hostile = project()
+    hostile["spec"]["destinations"][0]["namespace"] = pattern
+    started = time.perf_counter()
+    created(hostile)
+    return time.perf_counter() - started
+
+
+def _median(measured: Callable[[], object], before: Callable[[], None] | None = None) -> float:
+    times = []
+    for _ in range(ROUNDS):
+        if before:
+            before()
+        started = time.perf_counter()
+        measured()
+        times.append(time.perf_counter() - started)
+    return statistics.median(times)
