@@ -104,7 +104,7 @@ class Rotation:
             leaf = custody.authority.issue(self._subject, now=now, lifetime=self._lifetimes.leaf)
             did.append("issued the leaf")
         data = {CERTIFICATE: leaf.certificate, KEY: leaf.key, BUNDLE: custody.bundle}
-        if _decoded(leaf_held) != data:
+        if decoded_data(leaf_held) != data:
             await self._put(self.leaf_secret, leaf_held, data, kind="kubernetes.io/tls")
         again = min(now + RECHECK, due(leaf.leaf), due(custody.authority.certificate))
         return Outcome(bundle=custody.bundle, leaf=leaf, again=max(again, now), did=tuple(did))
@@ -119,12 +119,12 @@ class Rotation:
         authority = self._new_authority(now)
         retiring = {
             fingerprint(old): now + self._lifetimes.leaf
-            for old in trusted(_decoded(leaf_held).get(BUNDLE, b""), now=now)
+            for old in trusted(decoded_data(leaf_held).get(BUNDLE, b""), now=now)
         }
         return Custody(
             authority=authority,
             retiring=retiring,
-            bundle=authority.pair.certificate + _decoded(leaf_held).get(BUNDLE, b""),
+            bundle=authority.pair.certificate + decoded_data(leaf_held).get(BUNDLE, b""),
         )
 
     def _hand_over(self, custody: Custody, *, now: datetime) -> Custody:
@@ -152,7 +152,7 @@ class Rotation:
         """The leaf in the Secret if it may stay: fresh and signed by the authority, or by one that clients
         trust while they do not trust the authority yet.
         """
-        data = _decoded(held)
+        data = decoded_data(held)
         try:
             pair = KeyPair.checked(
                 certificate=data.get(CERTIFICATE, b""),
@@ -175,7 +175,7 @@ class Rotation:
 
     def _read_custody(self, held: Object | None) -> Custody | None:
         """None where the Secret is missing, half-written or not ours to read: then a new one is made."""
-        data, origin = _decoded(held), f"Secret {self.authority_secret}"
+        data, origin = decoded_data(held), f"Secret {self.authority_secret}"
         try:
             authority = _authority(data, CERTIFICATE, KEY, origin=origin)
         except CertificateError:
@@ -256,7 +256,7 @@ def _certificates(bundle: bytes, *, now: datetime) -> list[tuple[str, bytes]]:
     return [(fingerprint(found[0]), pem) for pem in split_bundle(bundle) if (found := trusted(pem, now=now))]
 
 
-def _decoded(held: Object | None) -> dict[str, bytes]:
+def decoded_data(held: Object | None) -> dict[str, bytes]:
     """A Secret's data; what is not base64 counts as absent."""
     data = {}
     for key, value in ((held or {}).get("data") or {}).items():

@@ -13,6 +13,7 @@ from tiphys.errors import TiphysError
 
 SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("cli.demo", "Show what exists, on clusters inside this process."),
+    "webhook": ("cli.webhook", "Answer the API server's reviews; register, unregister, status."),
 }
 """Name -> (module of `cli` that has it as `command`, one line of help)."""
 

@@ -15,7 +15,7 @@ from argocd.kinds import kind_of
 from webhook import injecting
 from webhook.phrasing import denial, warning
 from webhook.reviews import Answer, Review
-from webhook.templates import Template
+from webhook.sidecar_templates import Template
 
 Object = Mapping[str, Any]
 

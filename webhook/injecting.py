@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from argocd import names, reading
-from webhook.templates import Template
+from webhook.sidecar_templates import Template
 
 Object = dict[str, Any]
 

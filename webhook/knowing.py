@@ -27,8 +27,8 @@ from kube.resources import (
 )
 from kube.store import Object, Resource, Store
 from webhook.deciding import Known
-from webhook.templates import CONFIG_MAP as TEMPLATES_CONFIG_MAP
-from webhook.templates import Template, TemplateError, parse_template
+from webhook.sidecar_templates import CONFIG_MAP as TEMPLATES_CONFIG_MAP
+from webhook.sidecar_templates import Template, TemplateError, parse_template
 
 SYNC_SECONDS = 30.0
 """How long the first review waits for the caches at most; rules on neighbours are silent until they stand."""
@@ -92,6 +92,11 @@ class Knowledge:
             {standing, *self._running}, timeout=SYNC_SECONDS, return_when=asyncio.FIRST_COMPLETED
         )
         standing.cancel()
+
+    async def run_configuration(self) -> None:
+        """Only what Tiphys is told, for the keeper's pages; ends by cancellation."""
+        self._watch_one("configuration", self._guarding.home, names.TIPHYS_CONFIG_MAP, self._configure)
+        await self.caches["configuration"].run()
 
     async def failed(self) -> None:
         """A cache ends only by an error of our own code: then this process must not go on with old knowledge."""

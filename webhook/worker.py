@@ -164,11 +164,12 @@ class ReviewWorker(ASGIWorker):  # type: ignore[misc]
             self.asgi.refuse()
             await self._beat_until(failed, seconds=REFUSING_SECONDS)
         self.alive = False
-        await self._close()
         asked.cancel()
-        if failed.done():
+        if not failed.done():
+            failed.cancel()
+        await self._close()
+        if not failed.cancelled():
             failed.result()
-        failed.cancel()
 
     async def _beat_until(self, *awaited: "asyncio.Future[Any]", seconds: float | None = None) -> None:
         """Tell the arbiter that we live until one of the futures is done, the time is up or the arbiter is gone."""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from scripts.cluster.controlplane import Cluster
 from webhook.injecting import Reason, inject
-from webhook.templates import SECURITY_CONTEXT, Template, TemplateError, parse_template
+from webhook.sidecar_templates import SECURITY_CONTEXT, Template, TemplateError, parse_template
 
 GOLDEN = Path(__file__).with_name("golden") / "injection"
 CASES = sorted(path.stem for path in GOLDEN.glob("*.yaml") if path.stem != "templates")

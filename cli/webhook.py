@@ -1,0 +1,175 @@
+"""`tiphys webhook`: serves reviews; `register`, `unregister` and `status` talk to the API server about it."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import click
+
+from argocd import names
+from kube.live import LiveStore
+from tiphys import logs
+from tiphys.running import Running, run
+from webhook.arbiter import Listening
+from webhook.children import Serving
+from webhook.keeping import CertificateSource, Keeping, replica_identity
+from webhook.knowing import Guarding
+from webhook.processes import serve
+from webhook.registering import Removed, unregister
+from webhook.registrations import Registration
+
+SERVICE = "tiphys-webhook"
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - the API server and the kubelet come from other machines
+MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of the container's own, in memory
+
+NAMESPACE_OPTIONS = (
+    click.option(
+        "--namespace", default=names.TIPHYS_NAMESPACE, show_default=True, help="Tiphys's own namespace."
+    ),
+    click.option(
+        "--argocd-namespace", default=names.DEFAULT_NAMESPACE, show_default=True, help="Argo CD's namespace."
+    ),
+    click.option(
+        "--application-namespace",
+        "application_namespaces",
+        multiple=True,
+        help="Another namespace in which Argo CD takes Applications; may be repeated.",
+    ),
+    click.option(
+        "--kubeconfig", type=click.Path(path_type=Path), help="Without it: KUBECONFIG, the pod's account."
+    ),
+    click.option("--context", help="A context of the kubeconfig."),
+)
+
+
+def namespaced(command: Any) -> Any:
+    for option in reversed(NAMESPACE_OPTIONS):
+        command = option(command)
+    return command
+
+
+@click.group(invoke_without_command=True)
+@namespaced
+@click.option("--host", default=EVERYWHERE, show_default=True, help="Where reviews are listened for.")
+@click.option("--port", default=8443, show_default=True, help="The TLS port for reviews.")
+@click.option(
+    "--pages-host", default=EVERYWHERE, show_default=True, help="Where probes and people are answered."
+)
+@click.option(
+    "--pages-port",
+    default=8080,
+    show_default=True,
+    help="The plain port for probes, metrics and the status page.",
+)
+@click.option("--workers", default=1, show_default=True, help="Review processes.")
+@click.option("--connections", default=4096, show_default=True, help="Connections of one worker at most.")
+@click.option(
+    "--drain-seconds", default=15.0, show_default=True, help="How long reviews are still taken after SIGTERM."
+)
+@click.option(
+    "--certificates",
+    type=click.Choice([source.value for source in CertificateSource]),
+    default=CertificateSource.OWN.value,
+    show_default=True,
+    help="An authority of our own, or files that somebody else renews (cert-manager).",
+)
+@click.option(
+    "--certificate-folder", type=click.Path(path_type=Path), help="With files: tls.crt, tls.key and ca.crt."
+)
+@click.option(
+    "--runtime-folder",
+    type=click.Path(path_type=Path),
+    default=MEMORY,
+    show_default=True,
+    help="A memory-backed folder for the processes of this pod.",
+)
+@click.option(
+    "--no-secret-cache",
+    is_flag=True,
+    help="Do not watch Secrets; rules on clusters and repositories are silent.",
+)
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
+)
+@click.pass_context
+def command(ctx: click.Context, /, **given: Any) -> None:
+    """Answer the API server's reviews until SIGTERM."""
+    ctx.obj = given
+    if ctx.invoked_subcommand is not None:
+        return
+    source = CertificateSource(given["certificates"])
+    if source is CertificateSource.FILES and given["certificate_folder"] is None:
+        raise click.UsageError("--certificates files needs --certificate-folder")
+    logs.configure(level=given["log_level"])
+    serving = _serving(given, source)
+
+    async def reviewing(running: Running) -> None:
+        await serve(running, serving)
+
+    run(reviewing, grace=given["drain_seconds"] + 30)
+
+
+def _serving(given: dict[str, Any], source: CertificateSource) -> Serving:
+    guarding = Guarding(
+        home=given["namespace"],
+        argocd_namespace=given["argocd_namespace"],
+        application_namespaces=given["application_namespaces"],
+        secrets=not given["no_secret_cache"],
+    )
+    return Serving(
+        keeping=Keeping(
+            guarding=guarding,
+            folder=given["runtime_folder"],
+            identity=replica_identity(),
+            review_port=given["port"],
+            certificates=source,
+            certificate_folder=given["certificate_folder"],
+            dns_names=(
+                f"{SERVICE}.{guarding.home}.svc",
+                f"{SERVICE}.{guarding.home}.svc.cluster.local",
+                "localhost",
+            ),
+        ),
+        listening=Listening(
+            host=given["host"],
+            port=given["port"],
+            workers=given["workers"],
+            connections=given["connections"],
+            drain_seconds=given["drain_seconds"],
+        ),
+        registration=_registration(given),
+        pages_host=given["pages_host"],
+        pages_port=given["pages_port"],
+        kubeconfig=given["kubeconfig"],
+        context=given["context"],
+        log_level=given["log_level"],
+    )
+
+
+def _registration(given: dict[str, Any]) -> Registration:
+    return Registration(
+        argocd_namespace=given["argocd_namespace"],
+        application_namespaces=given["application_namespaces"],
+        home=given["namespace"],
+    )
+
+
+@command.command("unregister")
+@click.pass_obj
+def unregister_command(given: dict[str, Any]) -> None:
+    """Take the webhook out of the way, now. Works with nothing else running."""
+
+    async def remove() -> list[Removed]:
+        store = await LiveStore.connect(kubeconfig=given["kubeconfig"], context=given["context"])
+        try:
+            return await unregister(store, home=given["namespace"])
+        finally:
+            await store.close()
+
+    removed = asyncio.run(remove())
+    for gone in removed:
+        click.echo(f"removed {gone.kind} {gone.name}")
+        if gone.owner:
+            click.echo(f"  it is also managed by {gone.owner}, which may put it back: stop that first")
+    if not removed:
+        click.echo("nothing was registered")
