@@ -56,13 +56,14 @@ class Access:
     impersonate: Identity | None = None
     load: Callable[[], Awaitable[float | None]] | None = None
     """Reads the credentials again; the answer is in how many seconds to do so next, or None."""
+    clock: Callable[[], float] = time.monotonic
     _due: float | None = None
     _renewed: float = 0.0
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def authorization(self) -> str | None:
         """The value of the header, where the identity is no certificate."""
-        if self._due is not None and time.monotonic() >= self._due:
+        if self._due is not None and self.clock() >= self._due:
             await self.renew()
         value: str | None = self.configuration.api_key.get("BearerToken")
         return value.strip() if value else None
@@ -71,7 +72,7 @@ class Access:
         """Whether there was anything to renew. On an error the old credentials stay, and count until refused."""
         if self.load is None:
             return False
-        asked = time.monotonic()
+        asked = self.clock()
         async with self._lock:
             if self._renewed < asked:  # else somebody did while we waited
                 try:
@@ -81,8 +82,8 @@ class Access:
         return True
 
     def schedule(self, seconds: float | None) -> None:
-        self._renewed = time.monotonic()
-        self._due = None if seconds is None else time.monotonic() + max(seconds, _SOONEST_RENEWAL)
+        self._renewed = self.clock()
+        self._due = None if seconds is None else self.clock() + max(seconds, _SOONEST_RENEWAL)
 
 
 async def find_access(*, kubeconfig: str | Path | None = None, context: str | None = None) -> Access:
