@@ -4,6 +4,7 @@ import itertools
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from argocd.agent_index import AgentIndex
@@ -58,9 +59,9 @@ def run() -> list[Figure]:
         lambda: [name for name in index.names(Mode.MANAGED) if _alone(known, name)],
         rounds=ROUNDS,
     )
-    many, few = side_by_side(lambda: cold(larger), lambda: cold(index), rounds=ROUNDS * 10)
-    many_tried, few_tried = side_by_side(
-        lambda: cold(larger, unusual=True), lambda: cold(index, unusual=True), rounds=ROUNDS // 5
+    many, few = (_times(partial(cold, each), rounds=ROUNDS * 10)[0] for each in (larger, index))
+    many_tried, few_tried = (
+        _times(partial(cold, each, unusual=True), rounds=ROUNDS // 5)[0] for each in (larger, index)
     )
     change = _median(lambda: list(project_sendings(old, new, agents=index)))
     linear = MORE * 1.5  # noise included; quadratic growth would be 16
@@ -79,9 +80,14 @@ def _alone(known: dict[str, Any], name: str) -> bool:
 
 
 def _median(measured: Callable[[], object]) -> float:
+    return statistics.median(_times(measured, rounds=ROUNDS))
+
+
+def _times(measured: Callable[[], object], *, rounds: int) -> list[float]:
+    """Sorted: growth is told from the best ones, which other work on the machine disturbed least."""
     times = []
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         started = time.perf_counter()
         measured()
         times.append(time.perf_counter() - started)
-    return statistics.median(times)
+    return sorted(times)
