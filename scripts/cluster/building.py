@@ -31,7 +31,6 @@ def build(*, version: str, platform: str, folder: Path, say: Callable[[str], Non
         ready = Path(scratch) / "ready"
         ready.mkdir()
         log = Path(scratch) / "build.log"
-        _run([go, "mod", "download"], "downloading modules", log=log, say=say)
         for name, package in PACKAGES.items():
             command = [go, "build", "-v", "-mod=readonly", "-trimpath", f"-ldflags={_flags(version)}"]
             _run([*command, "-o", str(ready / name), package], f"compiling {name}", log=log, say=say)
@@ -62,7 +61,7 @@ def _run(command: list[str], what: str, *, log: Path, say: Callable[[str], None]
                 if time.monotonic() > deadline:
                     raise SurroundingsError(f"{what} took longer than {BUILD_SECONDS:.0f} s") from None
                 lines = log.read_text().splitlines()
-                say(f"cluster: {what}: {len(lines)} packages, at {lines[-1] if lines else 'the start'}")
+                say(f"cluster: {what}: {len(lines)} packages, now {lines[-1] if lines else 'the first'}")
     finally:
         if process.poll() is None:
             process.kill()

@@ -169,6 +169,19 @@ def test_no_bundle_for_this_platform_is_said(site: Path) -> None:
         bundle._choose(index, version="v1.36.3", platform="plan9-mips")
 
 
+def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bundle, "CONNECT_SECONDS", 0.2)
+    with socketserver.TCPServer(("127.0.0.1", 0), socketserver.BaseRequestHandler) as silent:
+        monkeypatch.setattr(bundle, "INDEX", f"http://127.0.0.1:{silent.server_address[1]}/index.yaml")
+
+        with pytest.raises(
+            SurroundingsError, match=r"index\.yaml (took longer than 0\.2 s|cannot be downloaded)"
+        ):
+            bundle.download(
+                version="v1.36.3", platform="linux-amd64", folder=cache_folder(), say=lambda _: None
+            )
+
+
 def test_without_go_small_definitions_of_our_own_are_used_and_it_says_so() -> None:
     found = definitions.find_definitions()
 
