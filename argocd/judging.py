@@ -112,7 +112,8 @@ class Rule:
     they were is not judged, nor is a new object without any of the keys where a rule reads only such keys;
     a rule that names no fields is asked every time. `neighbours` marks a rule that
     looks at other objects, which speaks in both profiles, by default warns, and is silent where they are
-    unknown.
+    unknown. `bad` and `good` are YAML whose last document is judged; those before it are in the cluster
+    already, and an older version of the judged object makes it an update.
     """
 
     id: str

@@ -1,8 +1,6 @@
 """Whatever an object looks like, the answer is findings: never an exception, never a long wait."""
 
 import time
-from collections.abc import Iterator
-from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +10,7 @@ from hypothesis import strategies as st
 
 from argocd.catalogue import CATALOGUE
 from argocd.judging import Case, Finding, Rule
+from tests.argocd.mutating import at, paths, replaced
 from tests.argocd.staging import case_of
 
 EXAMPLES = [case_of(example, rule=rule) for rule in CATALOGUE for example in (rule.bad, rule.good)]
@@ -27,25 +26,6 @@ MEGABYTE = 1_000_000
 HOSTILE = ("a", ",", ";", "/", "{{", "{{ .a", " ", "\u00e9", "[", "{", "*", "-", "0", "https://[", "\n")
 PATIENCE = 2.0
 """Seconds of our own work on a megabyte. Most rules need milliseconds; quadratic work would take hours."""
-
-
-def paths(thing: Any) -> Iterator[tuple[Any, ...]]:
-    yield ()
-    inner = thing.items() if isinstance(thing, dict) else enumerate(thing) if isinstance(thing, list) else ()
-    for key, value in inner:
-        for path in paths(value):
-            yield (key, *path)
-
-
-def replaced(thing: Any, path: tuple[Any, ...], value: Any) -> Any:
-    if not path:
-        return value
-    changed = deepcopy(thing)
-    inner = changed
-    for key in path[:-1]:
-        inner = inner[key]
-    inner[path[-1]] = value
-    return changed
 
 
 @st.composite
@@ -82,15 +62,9 @@ def test_no_rule_raises_on_an_object_of_no_shape_at_all(case: Case, thing: dict[
 def test_a_megabyte_in_a_field_is_judged_in_linear_time(rule: Rule) -> None:
     case = case_of(rule.bad, rule=rule)
     for path in paths(case.object):
-        if path and isinstance(_at(case.object, path), str):
+        if path and isinstance(at(case.object, path), str):
             for text in HOSTILE:
                 hostile = replaced(case.object, path, text * (MEGABYTE // len(text)))
                 started = time.process_time()
                 list(rule.check(replace(case, object=hostile)))
                 assert time.process_time() - started < PATIENCE, (path, text)
-
-
-def _at(thing: Any, path: tuple[Any, ...]) -> Any:
-    for key in path:
-        thing = thing[key]
-    return thing

@@ -1,13 +1,18 @@
 import base64
+from dataclasses import replace
+from datetime import date
 from typing import Any
 
 import pytest
+import yaml
 
 from argocd.catalogue import CATALOGUE
+from argocd.engine import judge
 from argocd.judging import Kind
 from argocd.neighbours import Cluster, Nothing
-from tests.argocd.asking import ask, secret
+from tests.argocd.asking import RULES, ask, secret
 from tests.argocd.neighbourhood import Neighbourhood
+from tests.argocd.staging import case_of
 
 GIT = "https://git.example.com/shop.git"
 CANARY = "canary-4711-do-not-show"
@@ -142,3 +147,13 @@ def test_no_value_of_a_secret_is_ever_told(rule: str) -> None:
         for finding in ask(rule, one, neighbours=known):
             told = f"{finding.path} {finding.message} {finding.hint}"
             assert not any(trace in told for trace in traces)
+
+
+@pytest.mark.parametrize("rule", OF_SECRETS)
+def test_a_file_with_plain_text_is_judged_like_what_the_api_server_stores(rule: str) -> None:
+    example = list(yaml.safe_load_all(RULES[rule].bad))[-1]
+    stored = case_of(RULES[rule].bad, rule=RULES[rule])
+    plain = replace(stored, object=example)
+    assert [one.finding.rule for one in judge(plain, today=date(2026, 9, 1))] == [
+        one.finding.rule for one in judge(stored, today=date(2026, 9, 1))
+    ]
