@@ -5,7 +5,7 @@ namespace would meet each other in a shared one, and a start costs five seconds.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -47,7 +47,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         session.config.stash[_found] = error
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Generator[None]:
+    """The last line before the counts."""
+    yield
     skipped = terminalreporter.stats.get("skipped", [])
     count = sum(NO_CLUSTER in str(report.longrepr) for report in skipped)
     if count:

@@ -50,7 +50,6 @@ class Cluster:
         self._authority = Authority()
         self._signer = TokenSigner()
         self._numbers = itertools.count(1)
-        self._users: dict[tuple[str, tuple[str, ...]], Path] = {}
 
     def start(self) -> Self:
         for attempt in range(1, START_ATTEMPTS + 1):
@@ -70,6 +69,7 @@ class Cluster:
     def _start_once(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="tiphys-cluster-"))
         self._port_was_taken = False
+        self._users: dict[tuple[str, tuple[str, ...]], Path] = {}
         self._processes = Processes(self.folder)
         self._write_keys()
         self.port, self.etcd_port, peer_port = _free_ports(3)
