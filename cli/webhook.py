@@ -1,22 +1,31 @@
 """`tiphys webhook`: serves reviews; `register`, `unregister` and `status` talk to the API server about it."""
 
 import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from argocd import names
+from certs.folder import read
 from kube.live import LiveStore
 from tiphys import logs
+from tiphys.errors import CallError
 from tiphys.running import Running, run
 from webhook.arbiter import Listening
+from webhook.checking import Status, bundle_to_register, check_url, status
 from webhook.children import Serving
 from webhook.keeping import CertificateSource, Keeping, replica_identity
 from webhook.knowing import Guarding
 from webhook.processes import serve
-from webhook.registering import Removed, unregister
+from webhook.registering import register, unregister
 from webhook.registrations import Registration
+
+T = TypeVar("T")
 
 SERVICE = "tiphys-webhook"
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - the API server and the kubelet come from other machines
@@ -154,19 +163,76 @@ def _registration(given: dict[str, Any]) -> Registration:
     )
 
 
+def _ask(given: dict[str, Any], question: Callable[[LiveStore], Coroutine[Any, Any, T]]) -> T:
+    async def asking() -> T:
+        store = await LiveStore.connect(kubeconfig=given["kubeconfig"], context=given["context"])
+        try:
+            return await question(store)
+        finally:
+            await store.close()
+
+    return asyncio.run(asking())
+
+
+@command.command("register")
+@click.option("--url", default="", help="Where the API server finds the webhook if not by its Service.")
+@click.option(
+    "--ca-file", type=click.Path(path_type=Path), help="The authorities to trust, instead of our own."
+)
+@click.pass_obj
+def register_command(given: dict[str, Any], url: str, ca_file: Path | None) -> None:
+    """Tell the API server to ask us, once a server answers with a certificate that it will trust."""
+    registration = replace(_registration(given), url=url)
+    if registration.home == registration.argocd_namespace:
+        raise CallError(
+            f"Tiphys cannot live in Argo CD's namespace {registration.home}: what guards it would guard itself;"
+            " use a namespace of its own (--namespace)"
+        )
+    file_bundle = read(ca_file.parent, ca_file.name) if ca_file else b""
+
+    async def registering(store: LiveStore) -> list[str]:
+        bundle = file_bundle or await bundle_to_register(store, registration, now=datetime.now(UTC))
+        if url:
+            check_url(url, bundle=bundle)
+        return await register(store, registration, bundle=bundle)
+
+    for done in _ask(given, registering):
+        click.echo(f"registered {done}")
+
+
+@command.command("status")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.pass_obj
+def status_command(given: dict[str, Any], form: str) -> None:
+    """Say whether this cluster is guarded, by a dry run of a project that must be refused."""
+    found = _ask(given, lambda store: status(store, _registration(given), now=datetime.now(UTC)))
+    if form == "json":
+        click.echo(json.dumps(asdict(found), indent=2))
+    else:
+        _tell(found)
+    if not found.guarded:
+        raise click.exceptions.Exit(1)
+
+
+def _tell(found: Status) -> None:
+    click.echo(
+        f"{'guarded' if found.guarded else 'NOT guarded'}: a bad project in a dry run was {found.probe}"
+    )
+    click.echo(f"leader: {found.leader or 'none'}")
+    for replica in found.replicas:
+        click.echo(
+            f"replica: {replica.name} {replica.version}{'' if replica.alive else ' (no sign of life)'}"
+        )
+    for title, lines in (("problem", found.problems), ("weaker", found.weaknesses)):
+        for line in lines:
+            click.echo(f"{title}: {line}")
+
+
 @command.command("unregister")
 @click.pass_obj
 def unregister_command(given: dict[str, Any]) -> None:
     """Take the webhook out of the way, now. Works with nothing else running."""
-
-    async def remove() -> list[Removed]:
-        store = await LiveStore.connect(kubeconfig=given["kubeconfig"], context=given["context"])
-        try:
-            return await unregister(store, home=given["namespace"])
-        finally:
-            await store.close()
-
-    removed = asyncio.run(remove())
+    removed = _ask(given, lambda store: unregister(store, home=given["namespace"]))
     for gone in removed:
         click.echo(f"removed {gone.kind} {gone.name}")
         if gone.owner:

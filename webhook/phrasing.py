@@ -8,6 +8,9 @@ from webhook.reviews import Review
 RULES_PAGE = "docs/rules.md"
 """Where every rule has its section; `tiphys explain rule` prints the same."""
 
+REFUSAL = "Tiphys refuses this"
+"""How every denial begins, by which `tiphys webhook status` knows its own."""
+
 MESSAGE_LIMIT = 16_384
 """A denial travels in a header-sized part of kubectl's output; a thousand findings help nobody."""
 
@@ -15,7 +18,7 @@ MESSAGE_LIMIT = 16_384
 def denial(review: Review, findings: Sequence[Finding]) -> str:
     count = "1 finding" if len(findings) == 1 else f"{len(findings)} findings"
     name = f" {review.name}" if review.name else ""
-    lines = [f"Tiphys refuses this {review.kind}{name}: {count}"]
+    lines = [f"{REFUSAL} {review.kind}{name}: {count}"]
     length = len(lines[0])
     for index, finding in enumerate(findings):
         told = [f"- {_at(finding)}{finding.message} [{finding.rule}]"]
