@@ -54,17 +54,15 @@ def project_for_agent(
     would refuse: `tidy` keeps the first. argocd-agent keeps both (`tidy=False`).
     """
     spec = dict(mapping(project, "spec"))
-    kept: list[Any] = []
+    kept = []
     for destination in sequence(spec, "destinations"):
         if destination_verdict(destination, agent) is Verdict.YES:
             local = {key: part for key, part in destination.items() if part != ""}
-            local.update(name=names.IN_CLUSTER_NAME, server=names.IN_CLUSTER_SERVER)
-            if not (tidy and local in kept):
-                kept.append(local)
+            kept.append({**local, "name": names.IN_CLUSTER_NAME, "server": names.IN_CLUSTER_SERVER})
     # Go leaves empty text and lists out; with the same here both ends have the same checksum.
     spec.pop("destinations", None)
     if kept:
-        spec["destinations"] = kept
+        spec["destinations"] = _without_repetitions(kept) if tidy else kept
     if mapped_by is AgentMapping.NAMESPACE:
         spec.pop("sourceNamespaces", None)
     if mode is Mode.MANAGED:
@@ -78,14 +76,22 @@ def project_at_principal(
     agent: str,
     namespace: str,
     source_uid: str = "",
+    tidy: bool = True,
 ) -> dict[str, Any]:
     """The mirror that a principal keeps of an autonomous agent's project, under its prefixed name.
 
-    `source_uid` is the project's own uid unless given. A mirror stays what it is: twice is once.
-    Raises NameTooLongError.
+    `source_uid` is the project's own uid unless given; `tidy` is as for `project_for_agent`. A mirror stays
+    what it is: twice is once. Raises NameTooLongError.
     """
-    if is_mirror_of(project, agent=agent, namespace=namespace):
-        return settled_project(project, agent=agent)
+    if not is_mirror_of(project, agent=agent, namespace=namespace):
+        project = _renamed(project, agent=agent, namespace=namespace, source_uid=source_uid)
+    mirror = settled_project(project, agent=agent)
+    if tidy and sequence(mirror, "spec", "destinations"):
+        mirror["spec"]["destinations"] = _without_repetitions(mirror["spec"]["destinations"])
+    return mirror
+
+
+def _renamed(project: Object, *, agent: str, namespace: str, source_uid: str) -> dict[str, Any]:
     metadata = dict(mapping(project, "metadata"))
     metadata["name"] = prefixed_name(agent, text(metadata, "name"))
     metadata["namespace"] = namespace
@@ -94,7 +100,7 @@ def project_at_principal(
         names.SOURCE_UID: source_uid or text(metadata, "uid"),
     }
     metadata.pop("ownerReferences", None)
-    return settled_project({**project, "metadata": metadata}, agent=agent)
+    return {**project, "metadata": metadata}
 
 
 def is_mirror_of(project: Object, *, agent: str, namespace: str) -> bool:
@@ -140,6 +146,14 @@ def _settled_role(role: Any, *, bare: str, prefixed: str, agent: str) -> Any:
             for line in sequence(role, "policies")
         ],
     }
+
+
+def _without_repetitions(destinations: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Destinations of one cluster, each namespace once, where it stands first."""
+    first: dict[str, dict[str, Any]] = {}
+    for destination in destinations:
+        first.setdefault(repr(destination.get("namespace") or ""), destination)
+    return list(first.values())
 
 
 def role_line(line: str, *, role: str, original: str, prefixed: str, namespace: str) -> str:

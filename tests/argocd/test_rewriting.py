@@ -57,6 +57,8 @@ def test_an_agents_copy_has_its_own_destinations_and_no_roles() -> None:
 
 def test_destinations_that_became_the_same_are_kept_on_demand() -> None:
     assert len(for_edge(tidy=False)["spec"]["destinations"]) == 3
+    mirror = project_at_principal(SHOP, agent="edge-1", namespace="argocd", tidy=False)
+    assert len(mirror["spec"]["destinations"]) == 4
 
 
 def test_with_destination_mapping_source_namespaces_stay() -> None:
@@ -94,7 +96,6 @@ def test_a_mirror_has_the_agents_name_before_its_own() -> None:
             "destinations": [
                 {"name": "edge-1", "server": "*", "namespace": "shop"},
                 {"name": "edge-1", "server": "*", "namespace": ""},
-                {"name": "edge-1", "server": "*", "namespace": "shop"},
                 {"name": "edge-1", "server": "*", "namespace": "*"},
             ],
             "roles": [

@@ -103,7 +103,7 @@ def _at_principal(given: Any) -> Any:
         "spec": {**told.get("spec", {}), **({"roles": told["roles"]} if "roles" in told else {})},
     }
     namespace = given.get("principalNamespace", names.DEFAULT_NAMESPACE)
-    mirror = project_at_principal(project, agent=given["agent"], namespace=namespace)
+    mirror = project_at_principal(project, agent=given["agent"], namespace=namespace, tidy=False)
     name = mirror["metadata"]["name"]
     if message is Message.DELETE:
         return {"absent": f"{namespace}/{name}"}
