@@ -204,10 +204,11 @@ class Server:
         finally:
             STREAMS.dec()
             await _ended(work)
-        problem = None if work.cancelled() else work.exception()
+        problem = work.exception() if work.done() and not work.cancelled() else None
         if cut_because.done():
             cut = session.cut_because.result()
-            log.warning("stream cut", **{logs.AGENT: peer.name, logs.REASON: cut.reason})
+            say = log.warning if cut.code is grpc.StatusCode.UNAUTHENTICATED else log.info
+            say("stream cut", **{logs.AGENT: peer.name, logs.REASON: cut.reason})
             await context.abort(cut.code, cut.words)
         elif isinstance(problem, StreamLostError):
             log.info("stream ended", **{logs.AGENT: peer.name, logs.REASON: str(problem)})
@@ -224,7 +225,10 @@ class Server:
         ours = self._listening.announcement
         if announcing.GZIP in peer.announced.extensions:
             context.set_compression(grpc.Compression.Gzip)
-        await context.send_initial_metadata(ours.metadata())
+        try:
+            await context.send_initial_metadata(ours.metadata())
+        except aio.BaseError as error:
+            raise StreamLostError(f"{peer.name} left before its stream began", code="CANCELLED") from error
         stream = Stream(
             read=context.read,
             write=context.write,
@@ -262,9 +266,9 @@ def _parsed(kind: type[Any], request: bytes) -> Any:
 
 async def _ended(work: "asyncio.Future[Any]") -> None:
     """Cancel and wait, but not for ever: the connection is gone either way."""
-    if work.done():
-        return
     work.cancel()
     done, _ = await asyncio.wait({work}, timeout=FAREWELL_SECONDS)
     if not done:
         log.error("a stream's owner does not end although it was cancelled")
+    elif not work.cancelled():
+        work.exception()  # or asyncio would report it once more

@@ -1,5 +1,6 @@
 """Certificates on both ends of the stream, swapped while it is open."""
 
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,19 +20,28 @@ class Material:
 
 
 class ServerCredentials:
-    """What a server shows and demands; each new handshake sees the latest."""
+    """What a server shows and demands; the next handshake after a swap sees the new.
+
+    grpc asks before every handshake, on a thread of its own. It must hear of a change once and otherwise
+    "none": each answer replaces what handshakes on other threads are using, and has crashed there.
+    """
 
     def __init__(self, material: Material, *, require_client_certificate: bool) -> None:
-        self._current = _configuration(material)
+        self._lock = threading.Lock()
+        self._pending: Any = None
         self.grpc: Any = grpc.dynamic_ssl_server_credentials(
-            # Called on grpc's own thread before each handshake: no more than one look.
-            self._current,
-            lambda: self._current,
-            require_client_certificate,
+            _configuration(material), self._news, require_client_certificate
         )
 
     def swap(self, material: Material) -> None:
-        self._current = _configuration(material)
+        configuration = _configuration(material)
+        with self._lock:
+            self._pending = configuration
+
+    def _news(self) -> Any:
+        with self._lock:
+            news, self._pending = self._pending, None
+            return news
 
 
 def channel_credentials(material: Material) -> Any:

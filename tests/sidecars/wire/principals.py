@@ -26,7 +26,7 @@ from sidecars.wire.tokens import Mode, Tokens
 from sidecars.wire.trust import Trust
 from tests.sidecars.wire.pki import CLIENT, SERVER, Issued, issue
 
-PATIENCE = 10.0
+PATIENCE = 30.0  # machines are busy; nothing here waits so long
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 AUTHORITY = issue("authority", authority=True, ends=timedelta(days=100))
 OTHER_AUTHORITY = issue("other authority", authority=True, ends=timedelta(days=100))

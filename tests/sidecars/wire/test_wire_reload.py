@@ -146,24 +146,22 @@ async def test_a_thousand_streams_are_rechecked_without_holding_up_the_loop() ->
     ]
     for manager in managers:
         manager.__enter__()
-    longest, loop = 0.0, asyncio.get_running_loop()
+    turns = 0
 
     async def watch() -> None:
-        nonlocal longest
+        nonlocal turns
         while True:
-            began = loop.time()
+            turns += 1
             await asyncio.sleep(0)
-            longest = max(longest, loop.time() - began)
-
-    watcher = asyncio.create_task(watch())
 
     def complaint(asked: Peer) -> str | None:
         trust.check(asked.chain)
         return None
 
+    watcher = asyncio.create_task(watch())
     assert await sessions.recheck(complaint) == []
     watcher.cancel()
-    assert longest < 0.1
+    assert turns >= 1000
     for manager in managers:
         manager.__exit__(None, None, None)
     assert len(sessions) == 0
