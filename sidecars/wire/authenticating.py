@@ -156,6 +156,9 @@ class Authenticator:
 
     def complaint(self, chain: Sequence[x509.Certificate], agent: str) -> str | None:
         """What speaks against an open stream now."""
+        method = self._rules.method
+        if isinstance(method, PasswordMethod) and not method.knows(agent):
+            return f"{agent} has no password any more"
         if self._rules.trust is not None:
             try:
                 self._rules.trust.check(chain)

@@ -37,6 +37,10 @@ class Listening:
         host = self.host or "::"
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
+    @property
+    def is_loopback(self) -> bool:
+        return self.host in {"localhost", "::1"} or self.host.startswith("127.")
+
     def check(self, method: str) -> None:
         """Identity from a header needs plaintext, identity from a certificate forbids it."""
         if method == "header" and self.material is not None:

@@ -67,6 +67,8 @@ class Server:
         try:
             if self._listening.material is None:
                 port = server.add_insecure_port(address)
+                if not self._listening.is_loopback:
+                    log.warning("without TLS whoever reaches this port can be any agent", address=address)
             else:
                 self._credentials = ServerCredentials(
                     self._listening.material,

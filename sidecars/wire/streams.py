@@ -12,7 +12,7 @@ from sidecars.wire import announcing, envelopes
 from sidecars.wire.events import Event, EventType, Target
 from sidecars.wire.malformed import MalformedError
 from tiphys import logs, metrics
-from tiphys.errors import SurroundingsError
+from tiphys.errors import ObjectError, SurroundingsError
 
 MALFORMED = metrics.counter("tiphys_wire_malformed_events_total", "Events that could not be understood.")
 SENT_BYTES = metrics.counter("tiphys_wire_sent_bytes_total", "Bytes of events before compression.")
@@ -34,6 +34,10 @@ class StreamLostError(SurroundingsError):
         self.code = code
 
 
+class TooLargeError(ObjectError):
+    """Neither end would take it; sending it would end the stream for everything else."""
+
+
 class Stream:
     """One at a time may send and one may receive; acknowledgements of malformed events fit in between."""
 
@@ -52,13 +56,13 @@ class Stream:
         self._batches = announcing.BATCHES in extensions
         self._label = label
         self._source = source
-        self._warn_bytes = int(max_message_bytes * WARN_SHARE)
+        self._max_bytes = max_message_bytes
         self._writing = asyncio.Lock()
         self._arrived: deque[Event] = deque()  # what is left of one message
         self._complaints: set[str] = set()
 
     async def send(self, event: Event) -> None:
-        """Returns when the transport has taken it; raises StreamLostError."""
+        """Returns when the transport has taken it; raises StreamLostError or TooLargeError."""
         await self._transmit(envelopes.encode(event), event.type)
 
     async def send_many(self, events: Iterable[Event]) -> None:
@@ -90,6 +94,8 @@ class Stream:
         return self._arrived.popleft()
 
     async def _transmit(self, raw: bytes, kind: str) -> None:
+        if len(raw) > self._max_bytes:
+            raise TooLargeError(f"an event of {len(raw)} bytes, messages have {self._max_bytes} at most")
         self._note_size(raw, kind)
         SENT_BYTES.inc(len(raw))
         async with self._writing:  # grpc takes one message at a time
@@ -119,7 +125,7 @@ class Stream:
             await self.send(acknowledgement)
 
     def _note_size(self, raw: bytes, kind: str) -> None:
-        if len(raw) > self._warn_bytes:
+        if len(raw) > self._max_bytes * WARN_SHARE:
             log.warning(
                 "a message is close to the largest that is taken: raise the limit on both ends",
                 **{logs.PEER: self._label, logs.KIND: kind, logs.COUNT: len(raw)},

@@ -269,6 +269,15 @@ async def test_passwords_work_without_client_certificates(start: Any) -> None:
         assert (peer.name, peer.fingerprint) == ("agent-2", "")
         method.swap(Accounts.parse(""))
         assert await refusal(refresh(channel, answer.refreshToken)) == INVALID
+        assert [cut.name for cut in await principal.server.recheck()] == ["agent-2"]
+
+
+async def test_a_plaintext_listener_for_everybody_is_mentioned(start: Any) -> None:
+    plain = {"method": header_method("x:(.+)"), "rules": {"trust": None}}
+    with structlog.testing.capture_logs() as lines:
+        await start(listening={"material": None, "host": ""}, **plain)
+        await start(listening={"material": None}, **plain)
+    assert len([line for line in lines if "can be any agent" in line["event"]]) == 1
 
 
 async def test_a_meshs_header_names_the_agent_on_every_call(start: Any) -> None:

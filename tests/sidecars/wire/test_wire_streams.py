@@ -14,7 +14,7 @@ from grpc import aio
 from sidecars.wire.envelopes import decode, encode, encode_batch, to_cloudevent
 from sidecars.wire.events import Event, EventType, Target, acknowledgement
 from sidecars.wire.generated.eventstream_pb2 import Event as Envelope
-from sidecars.wire.streams import StreamLostError
+from sidecars.wire.streams import StreamLostError, TooLargeError
 from tests.sidecars.wire.principals import PATIENCE, Principal, login, refusal, subscribe, until
 from tiphys.errors import SurroundingsError
 
@@ -123,6 +123,16 @@ async def test_a_small_message_that_unpacks_beyond_the_limit_is_refused(start: A
         await call.write(encode(event(payload=bytes(8 * 1024 * 1024))))
         code, _ = await refusal(call.read())
     assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+async def test_an_event_that_nobody_would_take_is_not_sent_and_the_stream_goes_on(start: Any) -> None:
+    principal = await start(listening={"max_message_bytes": 1024 * 1024})
+    async with opened(principal) as call:
+        _, stream = await principal.recorder.stream()
+        with pytest.raises(TooLargeError, match="messages have 1048576 at most"):
+            await stream.send(event(payload=bytes(1024 * 1024)))
+        await stream.send(event(2))
+        assert await read(call) == event(2)
 
 
 async def test_a_message_close_to_the_limit_is_taken_and_mentioned(start: Any) -> None:
