@@ -196,6 +196,9 @@ def _annotations(
 
 def _labels(owner: Owner, key: str) -> tuple[dict[str, str], tuple[str, ...]]:
     if owner.method is TrackingMethod.LABEL:
+        if owner.evidence is Evidence.TRACKING_ID:
+            # Whoever wrote an id does not track by label; with one, an Argo CD that does would take it.
+            return {}, ()
         label = owner.application
     elif owner.method is TrackingMethod.ANNOTATION_AND_LABEL:
         try:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from argocd import names, policy
@@ -108,8 +109,8 @@ def completed(
     found = once(thing)
     after = applied(thing, found)
     assert replace(once(after), warnings=()) == NOTHING, "a second pass changes something"
-    if not owner or listing:
-        return found
+    if writer == ARGOCD or listing:
+        return found  # what it manages already
     version = surroundings.configuration.argocd.version
     if not is_prune_candidate(thing, settings=surroundings.settings, version=version):
         assert not is_prune_candidate(after, settings=surroundings.settings, version=version)
@@ -284,6 +285,11 @@ def test_an_argocd_elsewhere_does_not_get_the_id_of_the_one_here() -> None:
         settings=by(TrackingMethod.ANNOTATION_AND_LABEL, installation_id="x"),
     )
     assert found == Completion(labels={names.INSTANCE_LABEL: "shop"})
+
+
+def test_what_carries_an_id_gets_no_label_that_would_track_it() -> None:
+    thing = config_map({names.TRACKING_ID: OWN_ID})
+    assert completed(thing, writer=REMOTE_ARGOCD, settings=by(TrackingMethod.LABEL)) == NOTHING
 
 
 @pytest.mark.parametrize(
@@ -490,6 +496,7 @@ def test_what_argocd_writes_is_never_removed() -> None:
     assert completed(thing, writer=ARGOCD, configuration=NEUTRALIZING) == NOTHING
 
 
+@examples(max_examples=400, deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from(
