@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import Generic, TypeVar
 
 from sidecars.delivery.lanes import Lane, Order, key_of, lane_of
-from sidecars.wire.events import SENT_AT, Event
+from sidecars.wire.events import SENT_AT, Event, EventType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,17 +36,16 @@ class Memory:
             last = self._orders.get(_number(key_of(event)))
             if last is not None and last[0] == order.incarnation and order.number <= last[1]:
                 return True
-        seen = self._commands if lane_of(event) is Lane.COMMAND else self._state
+        seen = self._commands if _happens_once(event) else self._state
         return seen.get(fingerprint(event)) is not None
 
     def remember(self, event: Event) -> None:
-        lane = lane_of(event)
         order = Order.of(event)
         if order is not None and not self.knows(event):
             self._orders.put(_number(key_of(event)), (order.incarnation, order.number))
-        if lane is Lane.COMMAND:
+        if _happens_once(event):
             self._commands.put(fingerprint(event), event.type)
-        elif lane is Lane.STATE and order is None:
+        elif order is None and event.expects_acknowledgement:
             self._state.put(fingerprint(event), event.type)
 
 
@@ -54,11 +53,16 @@ def fingerprint(event: Event) -> int:
     """Tells events apart. The type belongs to it: a spec-update and a set-operation may share both ids.
 
     So does the time at which state was first sent: the ids name a version of an object, and a peer that
-    repairs what has drifted here sends the same version anew. A resend keeps its time. A command is carried
-    out once for its ids, whenever it was sent.
+    repairs what has drifted here sends the same version, or the same deletion, anew. A resend keeps its
+    time. A command is carried out once for its ids, whenever it was sent.
     """
-    sent = event.extensions.get(SENT_AT, "") if lane_of(event) is Lane.STATE else ""
+    sent = "" if _happens_once(event) else event.extensions.get(SENT_AT, "")
     return _number(f"{event.type}\n{event.resource_id}\n{event.event_id}\n{sent}")
+
+
+def _happens_once(event: Event) -> bool:
+    """Deletions have the commands' lane, but may be done again like state."""
+    return lane_of(event) is Lane.COMMAND and event.type != EventType.DELETE
 
 
 def _number(text: str) -> int:

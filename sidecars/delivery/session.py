@@ -52,17 +52,27 @@ class _Session:
         self.ended = asyncio.get_running_loop().create_future()
 
     async def run(self, outbox: Outbox, inbox: Inbox) -> None:
+        """Raises what broke the stream. (Python 3.11's TaskGroup is not used: it forgets that it was
+        cancelled when a child fails in the same moment, and the stream of a stopping process would go on.)
+        """
         outbox.resume()
+        loop = asyncio.get_running_loop()
+        self._tasks = (
+            loop.create_task(self._read(outbox, inbox), name=f"reads {outbox.peer}"),
+            loop.create_task(self._write(outbox), name=f"writes {outbox.peer}"),
+        )
         try:
-            async with asyncio.TaskGroup() as group:
-                self._tasks = (
-                    group.create_task(self._read(outbox, inbox), name=f"reads {outbox.peer}"),
-                    group.create_task(self._write(outbox), name=f"writes {outbox.peer}"),
-                )
-        except BaseExceptionGroup as problems:
-            problem = _first(problems)
+            await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            results = await asyncio.gather(*self._tasks, return_exceptions=True)
+        for problem in results:
+            if isinstance(problem, asyncio.CancelledError | None):
+                continue
+            # The transport's complaint about the end that we made is none.
             if self.ending is None or not isinstance(problem, SurroundingsError):
-                raise problem from problem.__cause__
+                raise problem
 
     def end(self, ending: Ending) -> None:
         if self.ending is None:
@@ -155,11 +165,3 @@ class Peer:
             raise SurroundingsError(
                 f"the earlier stream of {self.outbox.peer} did not end within {HANDOVER_SECONDS:.0f} s"
             ) from error
-
-
-def _first(problems: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Reader and writer of one stream fail for one reason: one exception says it."""
-    problem: BaseException = problems
-    while isinstance(problem, BaseExceptionGroup):
-        problem = problem.exceptions[0]
-    return problem

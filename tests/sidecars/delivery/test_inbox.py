@@ -165,12 +165,13 @@ def test_a_duplicate_is_acknowledged_again_and_not_applied_again(kind: EventType
     run(program())
 
 
-def test_state_that_is_sent_anew_is_no_duplicate(make: Make) -> None:
+@pytest.mark.parametrize("kind", [EventType.SPEC_UPDATE, EventType.DELETE])
+def test_state_or_a_deletion_that_is_sent_anew_is_no_duplicate(kind: EventType, make: Make) -> None:
     """A Go principal answers drift with the version that it sent before, at another time."""
 
     async def program() -> None:
         world = World()
-        event = make(EventType.SPEC_UPDATE)
+        event = make(kind)
         for second in (1, 2, 2):
             await world.put(event.stamped(datetime(2026, 11, 16, 0, 0, second, tzinfo=UTC)))
             await world.settled()

@@ -1,0 +1,149 @@
+"""Everything that a simulation has: virtual time, a seed, a network, processes that can be killed, API
+servers that fail, and a trace that is the same for the same seed.
+
+To put a sidecar in here:
+
+- a process is a coroutine function that is given its `Process`; it builds everything that a real process
+  builds at its start, and what it keeps in local variables is lost when it is killed;
+- its transport is `process.connect(place)` or `process.listen(accept)`, whose `Wire` is a
+  `sidecars.delivery.session.Stream`; gRPC itself cannot run under virtual time;
+- its clocks and dice are `world.timing` (`random`, `new_id` for ids), its API server `process.store(name)`,
+  an embedded store that survives the process and fails as `world.faults` says;
+- it waits on nothing real: no threads, sockets, subprocesses or `time.time()`.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from hashlib import blake2b
+from random import Random
+from typing import Any, cast
+from uuid import UUID
+
+from kube.embedded import Call, EmbeddedStore, Hooks
+from kube.errors import UnavailableError
+from kube.store import Store
+from sidecars.delivery.pacing import Timing
+from tests.simulation.network import Accept, Network, Wire
+from tests.simulation.virtual_time import VirtualLoop
+
+Program = Callable[["Process"], Awaitable[None]]
+
+
+class Process:
+    """One life of a program; the next one is another `Process`."""
+
+    def __init__(self, world: "World", name: str) -> None:
+        self.world = world
+        self.name = name
+        self.alive = True
+
+    async def connect(self, place: str) -> Wire:
+        return await self.world.network.connect(self.name, place)
+
+    def listen(self, accept: Accept) -> None:
+        self.world.network.listen(self.name, accept)
+
+    def store(self, name: str) -> Store:
+        return cast("Store", _Lifeline(self, self.world.store(name)))
+
+
+class _Lifeline:
+    """A store that a killed process no longer reaches, whatever its clean-up tries."""
+
+    def __init__(self, process: Process, store: EmbeddedStore) -> None:
+        self._process = process
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        if not self._process.alive:
+            raise UnavailableError(f"{self._process.name} is dead")
+        return getattr(self._store, name)
+
+
+class World:
+    def __init__(self, seed: int) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop), "a world needs virtual time: tests.simulation.virtual_time.run"
+        self.loop = loop
+        self.seed = seed
+        self.random = Random(seed)
+        self.counts: Counter[str] = Counter()
+        self.network = Network(random=Random(self.random.random()), count=self.count)
+        self.timing = Timing(monotonic=loop.time, now=loop.now, random=Random(self.random.random()))
+        self.failing: float = 0.0  # probability that a call of an API server fails
+        self._ids = Random(self.random.random())
+        self._programs: dict[str, Program] = {}
+        self._lives: dict[str, tuple[Process, asyncio.Task[None]]] = {}
+        self._stores: dict[str, EmbeddedStore] = {}
+        self._deaths: list[str] = []
+        self._trace = blake2b(digest_size=8)
+        self.lines: list[str] = []
+
+    def new_id(self) -> str:
+        return str(UUID(int=self._ids.getrandbits(128), version=4))
+
+    def note(self, text: str) -> None:
+        """A line of the trace: by it two runs of one seed are compared, and a failure is understood."""
+        line = f"{self.loop.time():10.4f} {text}"
+        self._trace.update(line.encode() + b"\n")
+        self.lines.append(line)
+
+    def count(self, what: str) -> None:
+        """Something that a good simulation sometimes meets."""
+        self.counts[what] += 1
+
+    @property
+    def digest(self) -> str:
+        return self._trace.hexdigest()
+
+    def store(self, name: str) -> EmbeddedStore:
+        """The API server of that name; it never dies, only its answers fail."""
+        if name not in self._stores:
+            self._stores[name] = EmbeddedStore(
+                hooks=Hooks(faults=self._strike),
+                clock=self.loop.now,
+                random=Random(self.random.random()),
+            )
+        return self._stores[name]
+
+    async def _strike(self, call: Call) -> None:
+        await asyncio.sleep(self.random.uniform(0.001, 0.01))
+        if self.random.random() < self.failing:
+            self.count("API calls failed")
+            raise UnavailableError(f"{call.verb} was not answered")
+
+    # Processes.
+
+    def start(self, name: str, program: Program | None = None) -> None:
+        if program is not None:
+            self._programs[name] = program
+        self.note(f"start {name}")
+        process = Process(self, name)
+        task = self.loop.create_task(self._live(process), name=name)
+        self._lives[name] = (process, task)
+
+    async def _live(self, process: Process) -> None:
+        try:
+            await self._programs[process.name](process)
+        except Exception as error:  # noqa: BLE001 - any death that nobody ordered fails the simulation
+            self._deaths.append(f"{process.name} died: {error!r}")
+            self.note(self._deaths[-1])
+
+    async def kill(self, name: str) -> None:
+        """At once, like SIGKILL: what its clean-up does reaches neither the network nor an API server."""
+        process, task = self._lives[name]
+        process.alive = False
+        self.note(f"kill {name}")
+        self.count("processes killed")
+        servers = self.network.kill(name)
+        task.cancel()
+        await asyncio.gather(task, *servers, return_exceptions=True)
+
+    async def stop(self) -> None:
+        for name in self._lives:
+            await self.kill(name)
+
+    def deaths(self) -> list[str]:
+        """Processes that ended although nobody killed them."""
+        return list(self._deaths)
