@@ -1,6 +1,5 @@
 """The same tests on both stores: ask for `store` and `home`."""
 
-import asyncio
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
@@ -13,9 +12,6 @@ from kube.store import Store
 
 if TYPE_CHECKING:
     from scripts.cluster.controlplane import Cluster
-
-BOUND = 20.0
-"""Seconds that anything awaited may take, on a machine that is busy with other things."""
 
 
 @pytest.fixture(params=["embedded", pytest.param("live", marks=pytest.mark.cluster)])
@@ -45,10 +41,3 @@ async def store(store_kind: str, home: str, request: pytest.FixtureRequest) -> A
     live = await LiveStore.connect(kubeconfig=cluster.kubeconfig)
     yield live
     await live.close()
-
-
-@pytest.fixture(autouse=True)
-async def bounded() -> AsyncIterator[None]:
-    """Nothing here waits for ever."""
-    async with asyncio.timeout(BOUND * 3):
-        yield

@@ -10,6 +10,7 @@ from kube.resources import CONFIG_MAPS
 from kube.store import Event, EventKind, Object, Resource, Store
 
 BOUND = 20.0
+"""Seconds that anything awaited may take, on a machine that is busy with other things."""
 
 
 def config_map(name: str, *, namespace: str, **data: str) -> Object:
