@@ -16,6 +16,7 @@ VERSION = ArgoCD().version
 
 @given(projects(), st.sampled_from(NAMES), st.sampled_from(AgentMapping))
 def test_an_agents_copy_of_a_valid_project_is_valid(thing: Any, agent: str, mapped_by: AgentMapping) -> None:
+    thing["spec"].pop("roles")  # most are invalid, and a copy has none
     assume(not validate(thing, version=VERSION))
     copy = project_for_agent(thing, agent=agent, mapped_by=mapped_by)
     assert validate(copy, version=VERSION) == []
