@@ -24,8 +24,11 @@ class RefusedError(Exception):
 class Api:
     """One kept connection, one call at a time."""
 
-    def __init__(self, *, port: int, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, *, port: int, tls: ssl.SSLContext | None = None, seconds: float = REQUEST_SECONDS
+    ) -> None:
         self._port = port
+        self._seconds = seconds
         self._tls = tls
         self._lock = threading.Lock()
         self._connection: http.client.HTTPConnection | None = None
@@ -60,12 +63,10 @@ class Api:
         if self._connection is None:
             if self._tls:
                 self._connection = http.client.HTTPSConnection(
-                    "127.0.0.1", self._port, timeout=REQUEST_SECONDS, context=self._tls
+                    "127.0.0.1", self._port, timeout=self._seconds, context=self._tls
                 )
             else:
-                self._connection = http.client.HTTPConnection(
-                    "127.0.0.1", self._port, timeout=REQUEST_SECONDS
-                )
+                self._connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=self._seconds)
         self._connection.request(method, path, body=content, headers=headers)
         response = self._connection.getresponse()
         return response.status, response.read()

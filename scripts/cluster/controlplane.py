@@ -29,6 +29,7 @@ API_SERVER = "kube-apiserver"
 ETCD = "etcd"
 START_SECONDS = 60.0  # 3 to 4 s on an idle machine; others may be compiling on this one
 START_ATTEMPTS = 3  # a port that was free a moment ago may be taken
+PROBE_SECONDS = 2.0
 LOOK_SECONDS = 0.05  # how often a starting server is asked whether it is ready
 KUBECTL_SECONDS = 60.0
 FIRST_NAMESPACES = ("default", "kube-system")
@@ -76,7 +77,8 @@ class Cluster:
         self.url = f"https://127.0.0.1:{self.port}"
         self.kubeconfig = self.kubeconfig_of("admin", groups=("system:masters",))
         """The administrator's."""
-        self._api = Api(port=self.port, tls=self._tls_of_admin())
+        self._tls = self._tls_of_admin()
+        self._api = Api(port=self.port, tls=self._tls)
         definitions = find_definitions()
         there = self._seeded and sow(seed_folder(self.binaries, definitions), self.folder / "etcd")
         self.pids[ETCD] = self._processes.start(
@@ -286,10 +288,14 @@ class Cluster:
 
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + START_SECONDS
+        # Somebody else may listen on the port and say nothing.
+        probe = Api(port=self.port, tls=self._tls, seconds=PROBE_SECONDS)
         while time.monotonic() < deadline:
             with contextlib.suppress(OSError, http.client.HTTPException, RefusedError):
-                self._api.request("GET", "/readyz")
+                probe.request("GET", "/readyz")
+                probe.close()
                 return
+            probe.close()
             for name in (ETCD, API_SERVER):
                 code = self._processes.exit_code(name)
                 if code is not None:
