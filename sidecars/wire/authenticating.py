@@ -169,7 +169,8 @@ class Authenticator:
     def note(self, caller: Caller, error: RefusedError, *, call: str) -> None:
         """Into the log and the metrics."""
         REFUSALS.labels(error.label).inc()
-        if (missed := self._refusals.turn((caller.address.rpartition(":")[0], error.reason))) is not None:
+        # By the label: a reason may hold a number that changes with each call.
+        if (missed := self._refusals.turn((caller.address.rpartition(":")[0], error.label))) is not None:
             context = {logs.PEER: caller.address, logs.CODE: error.code.name, logs.REASON: error.reason}
             log.warning("call refused", **context, **{logs.OPERATION: call, "again": missed})
 

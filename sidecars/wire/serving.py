@@ -27,7 +27,7 @@ from sidecars.wire.sessions import Cut, Peer, Session, Sessions
 from sidecars.wire.streams import Stream, StreamLostError
 from sidecars.wire.tls import Material, ServerCredentials
 from tiphys import logs, metrics
-from tiphys.errors import SurroundingsError, TiphysError
+from tiphys.errors import CallError, SurroundingsError, TiphysError
 
 STREAMS = metrics.gauge("tiphys_wire_streams", "Open streams of agents.")
 
@@ -50,6 +50,8 @@ class Server:
         self, listening: Listening, rules: Rules, serve_stream: ServeStream, *, services: Sequence[Any] = ()
     ) -> None:
         listening.check(rules.method.name)
+        if rules.method.name == "mtls" and rules.trust is None:
+            raise CallError("--auth mtls: needs the authorities of client certificates")
         self._listening = listening
         self._rules = rules
         self._serve_stream = serve_stream

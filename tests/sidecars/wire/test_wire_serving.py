@@ -308,6 +308,11 @@ async def test_methods_and_listeners_that_do_not_fit_are_refused_at_the_start(
         await start(listening=listening, **changes)
 
 
+async def test_certificates_are_never_believed_without_authorities(start: Any) -> None:
+    with pytest.raises(CallError, match="needs the authorities"):
+        await start(rules={"trust": None})
+
+
 async def test_a_port_in_use_is_said_in_one_line(start: Any, principal: Principal) -> None:
     with pytest.raises(SurroundingsError, match=r"cannot listen on 127\.0\.0\.1"):
         await start(listening={"port": principal.port})
