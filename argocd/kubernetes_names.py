@@ -6,7 +6,9 @@ LABEL_LIMIT = 63
 """Of a DNS label and of a label's value."""
 SUBDOMAIN_LIMIT = 253
 
-_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_LABEL = "[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
+_DNS_LABEL = re.compile(_LABEL)
+_DNS_SUBDOMAIN = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)?")
 
 
@@ -17,7 +19,7 @@ def is_dns_label(text: str) -> bool:
 
 def is_dns_subdomain(text: str) -> bool:
     """What most other objects may be called, service accounts among them."""
-    return len(text) <= SUBDOMAIN_LIMIT and all(map(_DNS_LABEL.fullmatch, text.split(".")))
+    return len(text) <= SUBDOMAIN_LIMIT and _DNS_SUBDOMAIN.fullmatch(text) is not None
 
 
 def is_label_value(text: str) -> bool:
