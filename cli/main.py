@@ -43,7 +43,7 @@ def tiphys() -> None:
 def main() -> None:
     """Ends with 0, with 1 for bad objects, with 2 for a bad call or bad surroundings, and one line for each."""
     sys.excepthook = _show_bug
-    if any(name.startswith("TIPHYS_") for name in os.environ):
+    if any(name.startswith("TIPHYS_") and "://" in value for name, value in os.environ.items()):
         # Not at the top: `tiphys --version` answers without it.
         from tiphys.settings import forget_service_links  # noqa: PLC0415
 
