@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from argocd import names
-from argocd.reading import mapping, text
+from argocd.reading import mapping, text, value
 
 
 class Mismatch(StrEnum):
@@ -62,6 +62,14 @@ class Comparison:
 def source_uid(item: Mapping[str, Any]) -> str:
     """Under which identity an object is mirrored: it may be a mirror itself."""
     return text(item, "metadata", "annotations", names.SOURCE_UID) or text(item, "metadata", "uid")
+
+
+def under_first_identity(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An object as its source first sent it: after a failover it has another uid and is still the same."""
+    uid = source_uid(item)
+    if uid == text(item, "metadata", "uid"):
+        return item
+    return {**item, "metadata": {**mapping(item, "metadata"), "uid": uid}}
 
 
 def compare_application(
@@ -140,6 +148,20 @@ def repository_action(
     if exists and not managed:
         return IdentityAction.REFUSE
     return project_action(exists=exists, managed=managed, source_matches=source_matches, mismatch=mismatch)
+
+
+def mirror_action(existing: Mapping[str, Any] | None, mirror: Mapping[str, Any]) -> IdentityAction:
+    """What a principal does with the mirror of an autonomous agent's project or Application.
+
+    Its name may be taken: by a native object, or by the mirror of another agent (`a` + `b-c`, `a-b` + `c`).
+    """
+    if existing is None:
+        return IdentityAction.CREATE
+    if not is_managed(existing):
+        return IdentityAction.REFUSE
+    namespaces = value(existing, "spec", "sourceNamespaces")
+    same_agent = namespaces == value(mirror, "spec", "sourceNamespaces")
+    return IdentityAction.UPDATE if same_agent or matches_source(existing, mirror) else IdentityAction.REFUSE
 
 
 def deletion_action(*, exists: bool, managed: bool) -> IdentityAction | None:

@@ -31,6 +31,9 @@ _SERVERS_OWN = frozenset(
 
 _TERMINATING = "Terminating"
 
+AGENT_ERROR = "AgentError"
+"""The condition under which argocd-agent shows what went wrong at an agent."""
+
 
 def copied(incoming: Object, *, namespace: str, stamps: Mapping[str, str] | None = None) -> dict[str, Any]:
     """A project, repository or key ring as a managed agent creates it: marked with its uid at the source."""
@@ -108,6 +111,15 @@ def status_applied(hub: Object, incoming: Object, *, operation_pending: bool = F
     if operation is None and operation_pending:
         return result
     return _put(result, "operation", operation)
+
+
+def error_shown(hub: Object, *, message: str, now: str) -> dict[str, Any]:
+    """The principal's Application after an agent could not apply it; `now` is a time as Kubernetes writes it."""
+    status = mapping(hub, "status")
+    others = [each for each in sequence(status, "conditions") if text(each, "type") != AGENT_ERROR]
+    condition = {"type": AGENT_ERROR, "message": message, "lastTransitionTime": now}
+    health = {**mapping(status, "health"), "status": "Degraded"}
+    return {**hub, "status": {**status, "health": health, "conditions": [*others, condition]}}
 
 
 def application_at_principal(incoming: Object, *, agent: str, cluster: str) -> dict[str, Any]:

@@ -10,10 +10,19 @@ from enum import StrEnum
 from typing import Any
 
 from argocd import ignoring, names
+from argocd.adoption import under_first_identity
 from argocd.agent_index import AgentIndex
 from argocd.reading import mapping, sequence, text, value
 from argocd.rewriting import project_for_agent
-from argocd.routing import AgentMapping, Mode, agent_of_application, project_of_repository, route_project
+from argocd.routing import (
+    AgentMapping,
+    Mode,
+    ModeOf,
+    agent_of_application,
+    is_autonomous_mirror,
+    project_of_repository,
+    route_project,
+)
 
 Object = Mapping[str, Any]
 
@@ -201,14 +210,18 @@ def current_state(
     gpg_keys: Object | None,
     mapped_by: AgentMapping,
     argocd_namespace: str,
+    mode_of: ModeOf | None = None,
 ) -> Iterator[Sending]:
     """What a managed agent is told when it connects: its projects, their repositories, the key ring.
 
-    A project that is a mirror itself is left out.
+    A project that is a mirror itself is left out. With `mode_of` only an autonomous agent's is one; without,
+    as for argocd-agent, every project with a source is, also what a promoted replica was given.
     """
     sent = set()
     for project in projects:
-        if names.SOURCE_UID in mapping(project, "metadata", "annotations") or ignoring.is_ignored(project):
+        has_source = names.SOURCE_UID in mapping(project, "metadata", "annotations")
+        is_mirror = has_source if mode_of is None else is_autonomous_mirror(project, mode_of=mode_of)
+        if is_mirror or ignoring.is_ignored(project):
             continue
         if route_project(project, agent, mapped_by=mapped_by).goes:
             sent.add(text(project, "metadata", "name"))
@@ -216,7 +229,7 @@ def current_state(
             yield Sending(agent, Message.SPEC_UPDATE, Target.PROJECT, copy)
     for secret in repositories:
         if project_of_repository(secret, argocd_namespace=argocd_namespace) in sent:
-            yield Sending(agent, Message.SPEC_UPDATE, Target.REPOSITORY, secret)
+            yield Sending(agent, Message.SPEC_UPDATE, Target.REPOSITORY, under_first_identity(secret))
     if gpg_keys is not None and not ignoring.is_ignored(gpg_keys):
         yield Sending(agent, Message.SPEC_UPDATE, Target.GPG_KEYS, gpg_keys)
 
@@ -237,11 +250,11 @@ def repository_sendings(
     project = project_of_repository(new, argocd_namespace=argocd_namespace) if new is not None else ""
     wanted = set(agents_of(project)) if project else set()
     for agent in sorted(set(sent_to) - wanted):
-        yield Sending(agent, Message.DELETE, Target.REPOSITORY, new if new is not None else old or {})
+        yield Sending(agent, Message.DELETE, Target.REPOSITORY, under_first_identity(new or old or {}))
     if new is None:
         return
     changed = old is None or differs(old, new, content="data")
     for agent in sorted(wanted):
         if changed or agent not in sent_to:
             message = Message.CREATE if old is None else Message.SPEC_UPDATE
-            yield Sending(agent, message, Target.REPOSITORY, new)
+            yield Sending(agent, message, Target.REPOSITORY, under_first_identity(new))

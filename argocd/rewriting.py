@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from argocd import names
+from argocd.adoption import under_first_identity
 from argocd.globs import Verdict
 from argocd.reading import mapping, sequence, text, texts
 from argocd.routing import AgentMapping, Mode, destination_verdict
@@ -51,7 +52,8 @@ def project_for_agent(
     """The copy that a principal sends to an agent: only its destinations, each meaning its own cluster.
 
     Two destinations that differed only in the cluster's name become the same, which Argo CD's API server
-    would refuse: `tidy` keeps the first. argocd-agent keeps both (`tidy=False`).
+    would refuse: `tidy` keeps the first. argocd-agent keeps both (`tidy=False`). A project that a replica was
+    given goes under the uid that the agents know.
     """
     spec = dict(mapping(project, "spec"))
     kept = []
@@ -67,7 +69,7 @@ def project_for_agent(
         spec.pop("sourceNamespaces", None)
     if mode is Mode.MANAGED:
         spec.pop("roles", None)
-    return {**project, "spec": spec}
+    return {**under_first_identity(project), "spec": spec}
 
 
 def project_at_principal(

@@ -18,10 +18,12 @@ from argocd.adoption import (
     deletion_action,
     is_managed,
     matches_source,
+    mirror_action,
     mismatch_policy,
     project_action,
     repository_action,
     source_uid,
+    under_first_identity,
 )
 from tests.argocd.agent_objects import OBJECTS
 
@@ -209,6 +211,29 @@ def test_a_local_application_may_say_whether_it_wants_to_be_adopted() -> None:
     assert adoption_policy({}, Adoption.ALWAYS) is Adoption.ALWAYS
 
 
+def test_after_a_failover_an_object_is_sent_as_the_one_that_the_agents_know() -> None:
+    replicated = {"metadata": {"name": "x", "uid": "new", "annotations": {names.SOURCE_UID: "first"}}}
+    assert under_first_identity(replicated)["metadata"]["uid"] == "first"
+    plain = {"metadata": {"uid": "own"}}
+    assert under_first_identity(plain) is plain
+
+
+@pytest.mark.parametrize(
+    ("existing", "action"),
+    [
+        (None, IdentityAction.CREATE),
+        ({"metadata": {"name": "a-b-c"}}, IdentityAction.REFUSE),
+        ({**local(source="1"), "spec": {"sourceNamespaces": ["a"]}}, IdentityAction.UPDATE),
+        ({**local(source="other"), "spec": {"sourceNamespaces": ["a"]}}, IdentityAction.UPDATE),
+        ({**local(source="1"), "spec": {"sourceNamespaces": ["changed by hand"]}}, IdentityAction.UPDATE),
+        ({**local(source="other"), "spec": {"sourceNamespaces": ["a-b"]}}, IdentityAction.REFUSE),
+    ],
+)
+def test_a_mirror_takes_no_name_that_is_somebody_elses(existing: Any, action: IdentityAction) -> None:
+    mirror = {**local(source="1"), "spec": {"sourceNamespaces": ["a"]}}
+    assert mirror_action(existing, mirror) is action
+
+
 def test_an_object_with_a_source_is_managed() -> None:
     assert is_managed(local(source="1"))
     assert not is_managed(local())
@@ -219,5 +244,7 @@ def test_objects_of_any_shape_are_compared(here: Any, arriving: Any, principal: 
     found = compare_application(here, arriving, principal_uid=principal)
     assert application_action(found) in set(IdentityAction)
     assert matches_source(here, arriving) in {True, False}
+    assert mirror_action(here, arriving) in set(IdentityAction)
+    assert isinstance(under_first_identity(here), dict)
     assert mismatch_policy(arriving, Mismatch.UPSERT) in set(Mismatch)
     assert adoption_policy(here, Adoption.NEVER) in set(Adoption)

@@ -13,6 +13,7 @@ from argocd.copies import (
     application_copied,
     application_updated,
     copied,
+    error_shown,
     mirror_updated,
     operation_applied,
     operation_to_use,
@@ -203,6 +204,19 @@ def test_a_status_that_is_older_than_an_operation_does_not_erase_it() -> None:
     assert status_applied(hub, application(operation=OTHER), operation_pending=True)["operation"] == OTHER
 
 
+def test_what_went_wrong_at_the_agent_is_shown_once() -> None:
+    hub = application(status={"health": {"status": "Healthy"}, "conditions": [{"type": "Other"}]})
+    once = error_shown(hub, message="no", now="2026-01-01T00:00:00Z")
+    again = error_shown(once, message="still no", now="2026-01-01T00:00:01Z")
+    assert again["status"] == {
+        "health": {"status": "Degraded"},
+        "conditions": [
+            {"type": "Other"},
+            {"type": "AgentError", "message": "still no", "lastTransitionTime": "2026-01-01T00:00:01Z"},
+        ],
+    }
+
+
 def test_a_mirror_of_an_application_lives_in_the_agents_namespace() -> None:
     incoming = application(
         namespace="argocd",
@@ -302,5 +316,6 @@ def test_updates_of_any_shape_settle(here: Any, told: Any) -> None:
     assert status_applied(seen, told) == seen
     assert isinstance(mirror_updated(here, told, operation=None), dict)
     assert isinstance(operation_applied(here, told), dict)
+    assert isinstance(error_shown(here, message="m", now="t"), dict)
     assert terminated(here) is None or isinstance(terminated(here), dict)
     assert (here, told) == before

@@ -243,6 +243,21 @@ def test_a_managed_agent_that_connects_is_told_what_is_its(
         assert found[0].target is Target.PROJECT
 
 
+def test_a_promoted_replica_tells_what_it_was_given() -> None:
+    replicated = sent_to("test-agent", annotations={names.SOURCE_UID: "first"})
+    mirror = sent_to("edge", annotations={names.SOURCE_UID: "u"})
+    [sending] = current_state(
+        "test-agent",
+        projects=[replicated, mirror],
+        repositories=[],
+        gpg_keys=None,
+        mapped_by=AgentMapping.NAMESPACE,
+        argocd_namespace="argocd",
+        mode_of={"test-agent": Mode.MANAGED, "edge": Mode.AUTONOMOUS}.get,
+    )
+    assert sending.object["metadata"]["uid"] == "first"
+
+
 REACHED = {"one": ["agent1"], "two": ["agent2"], "both": ["agent1", "agent2"], "none": []}
 
 

@@ -65,6 +65,12 @@ def test_with_destination_mapping_source_namespaces_stay() -> None:
     assert for_edge(AgentMapping.DESTINATION)["spec"]["sourceNamespaces"] == ["edge-*", "argocd"]
 
 
+def test_a_replicated_project_goes_under_the_uid_that_agents_know() -> None:
+    replicated = project(annotations={names.SOURCE_UID: "first"})
+    copy = project_for_agent(replicated, agent="x", mapped_by=AgentMapping.NAMESPACE)
+    assert copy["metadata"]["uid"] == "first"
+
+
 def test_for_an_autonomous_agent_roles_stay() -> None:
     assert for_edge(mode=Mode.AUTONOMOUS)["spec"]["roles"] == SHOP["spec"]["roles"]
 
