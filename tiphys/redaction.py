@@ -59,6 +59,7 @@ def redacted(value: Any, *, depth: int = 0) -> Any:
 
 
 def redacted_text(text: str) -> str:
+    text = str(text)  # re2 cannot copy enumerations that are texts
     for pattern, replacement in _SECRET_TEXTS:
         text = pattern.sub(replacement, text)
     return text

@@ -12,15 +12,18 @@ names. A name that nobody knows is an error, in each of them, and the nearest kn
 import difflib
 import os
 import re
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import yaml
 from click.core import ParameterSource
 
+from tiphys import logs
 from tiphys.errors import CallError
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 FILE_OPTION = "settings"
 
@@ -30,9 +33,7 @@ _SERVICE_LINK_NAME = re.compile(
 )
 
 
-class Command(click.Command):
-    """A command with `--settings FILE`."""
-
+class _Settled(click.Command):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.params.append(
@@ -74,7 +75,7 @@ class Command(click.Command):
         known = {
             f"{prefix}{_variable(_key(param))}" for param in self.params if isinstance(param, click.Option)
         }
-        of_others = tuple(_prefixes_of_siblings(ctx, longer_than=prefix))
+        of_others = tuple(_prefixes_of_others(ctx, longer_than=prefix))
         given = {
             name: value
             for name, value in os.environ.items()
@@ -93,6 +94,33 @@ class Command(click.Command):
         if param and source is ParameterSource.DEFAULT_MAP:
             return CallError(f"{ctx.meta[__name__]}: {_key(param)}: {error.message}")
         return error
+
+
+class Command(_Settled):
+    """A command with `--settings FILE`."""
+
+
+class Group(_Settled, click.Group):
+    """The same for a command that has commands below it; theirs are settings of their own."""
+
+
+def log_options(command: F) -> F:
+    """`--log-level` and `--log-format`, for `logs.configure(level=log_level, form=log_format)`."""
+    add_form = click.option(
+        "--log-format",
+        type=click.Choice(list(logs.Form)),
+        default=logs.Form.AUTO,
+        show_default=True,
+        help="auto: for people on a terminal, JSON lines otherwise.",
+    )
+    add_level = click.option(
+        "--log-level",
+        type=click.Choice(["debug", "info", "warning", "error"]),
+        default="info",
+        show_default=True,
+        help="Lines below this level are left out.",
+    )
+    return add_level(add_form(command))
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg]  # generic only in newer releases of click
@@ -161,10 +189,11 @@ def _variable(key: str) -> str:
     return key.replace("-", "_").upper()
 
 
-def _prefixes_of_siblings(ctx: click.Context, *, longer_than: str) -> Iterable[str]:
-    """`TIPHYS_AGENT_` also begins the names that belong to a command `agent-keys`."""
-    if ctx.parent and isinstance(ctx.parent.command, click.Group):
-        for name in ctx.parent.command.list_commands(ctx.parent):
-            prefix = f"{ctx.parent.auto_envvar_prefix}_{_variable(name)}_"
-            if prefix != longer_than and prefix.startswith(longer_than):
-                yield prefix
+def _prefixes_of_others(ctx: click.Context, *, longer_than: str) -> Iterable[str]:
+    """`TIPHYS_AGENT_` also begins the names that belong to commands `agent-keys` and `agent create`."""
+    for group in (ctx, ctx.parent):
+        if group and isinstance(group.command, click.Group):
+            for name in group.command.list_commands(group):
+                prefix = f"{group.auto_envvar_prefix}_{_variable(name)}_"
+                if prefix != longer_than and prefix.startswith(longer_than):
+                    yield prefix

@@ -1,4 +1,5 @@
 import time
+from enum import StrEnum
 
 import pytest
 
@@ -94,3 +95,10 @@ def test_a_hostile_text_costs_linear_time(hostile: str) -> None:
     started = time.process_time()
     redacted_text(hostile)
     assert time.process_time() - started < 2
+
+
+def test_an_enumeration_of_texts_is_a_text() -> None:
+    class Reason(StrEnum):
+        REJECTED = "rejected"
+
+    assert redacted({"reason": Reason.REJECTED}) == {"reason": "rejected"}

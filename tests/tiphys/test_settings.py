@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,27 @@ def tiphys() -> None:
 @click.option("--allowed", multiple=True)
 @click.option("--strict/--no-strict", default=False)
 def agent(**values: object) -> None:
-    click.echo(values)
+    click.echo(json.dumps(values))
 
 
 @tiphys.command("agent-keys", cls=settings.Command)
 @click.option("--size", type=int, default=1)
 def agent_keys(size: int) -> None:
+    click.echo(size)
+
+
+@tiphys.group("principal", cls=settings.Group, invoke_without_command=True)
+@settings.log_options
+@click.option("--workers", type=int, default=1)
+@click.pass_context
+def principal(ctx: click.Context, /, **values: object) -> None:
+    if not ctx.invoked_subcommand:
+        click.echo(json.dumps(values))
+
+
+@principal.command("list", cls=settings.Command)
+@click.option("--size", type=int, default=1)
+def list_agents(size: int) -> None:
     click.echo(size)
 
 
@@ -36,7 +52,7 @@ def call(*arguments: str, environment: dict[str, str] | None = None) -> Result:
 def values(*arguments: str, environment: dict[str, str] | None = None) -> dict[str, Any]:
     result = call(*arguments, environment=environment)
     assert not result.exception, result.output
-    read: dict[str, Any] = eval(result.output)
+    read: dict[str, Any] = json.loads(result.output)
     return read
 
 
@@ -48,14 +64,14 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_without_anything_the_defaults_hold() -> None:
-    assert values() == {"resync_interval": 300.0, "workers": 1, "allowed": (), "strict": False}
+    assert values() == {"resync_interval": 300.0, "workers": 1, "allowed": [], "strict": False}
 
 
 def test_a_file_goes_before_the_defaults(file: Path) -> None:
     assert values("--settings", str(file)) == {
         "resync_interval": 5400.0,
         "workers": 3,
-        "allowed": ("a", "b"),
+        "allowed": ["a", "b"],
         "strict": True,
     }
 
@@ -111,6 +127,17 @@ def test_addresses_that_kubernetes_puts_where_a_port_is_expected_are_forgotten()
     settings.forget_service_links(environment)
 
     assert environment == {"TIPHYS_AGENT_HEALTH_PORT": "8001", "OTHER_PORT": "tcp://10.0.0.1:1"}
+
+
+def test_a_command_with_commands_below_it_has_settings_too(file: Path) -> None:
+    file.write_text("workers: 3\nlog-format: json\n")
+    environment = {"TIPHYS_PRINCIPAL_SETTINGS": str(file), "TIPHYS_PRINCIPAL_LIST_SIZE": "9"}
+
+    def invoke(*arguments: str) -> str:
+        return CliRunner().invoke(tiphys, arguments, auto_envvar_prefix="TIPHYS", env=environment).output
+
+    assert json.loads(invoke("principal")) == {"workers": 3, "log_level": "info", "log_format": "json"}
+    assert invoke("principal", "list") == "9\n"
 
 
 def test_a_key_far_from_all_others_is_answered_with_the_list() -> None:
