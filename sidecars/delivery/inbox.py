@@ -12,15 +12,15 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-import structlog
-
 from sidecars.delivery.lanes import key_of, supersedes
 from sidecars.delivery.memory import Memory, MemoryLimits, fingerprint
+from sidecars.delivery.observing import InboxObserver
 from sidecars.delivery.outcomes import DeadLetter, Judge, Reason, Verdict, judge
 from sidecars.delivery.pacing import Backoff, Timing
 from sidecars.wire.events import Event
+from tiphys import logs
 
-log = structlog.get_logger(__name__)
+log = logs.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,21 +38,6 @@ class InboxLimits:
     # A handler that crashes has a mistake, which seldom goes away.
     crashes: int = 3
     memory: MemoryLimits = field(default_factory=MemoryLimits)
-
-
-class InboxObserver:
-    """Told what happens; metrics hang here."""
-
-    def handled(self, peer: str, event: Event, seconds: float) -> None:
-        """Applied, `seconds` after it arrived."""
-
-    def duplicate(self, peer: str, event: Event) -> None: ...
-
-    def retried(self, peer: str, event: Event, error: Exception) -> None: ...
-
-    def crashed(self, peer: str, event: Event, error: Exception) -> None: ...
-
-    def dead_letter(self, letter: DeadLetter) -> None: ...
 
 
 Handle = Callable[[Event], Awaitable[None]]
@@ -253,7 +238,7 @@ class Inbox:
         self._workers.discard(worker)
         if not worker.cancelled() and worker.exception() is not None:
             self._failure = worker.exception()
-            log.error("inbox worker died", peer=self.peer, exc_info=self._failure)
+            log.error("inbox worker died", **{logs.PEER: self.peer}, exc_info=self._failure)
 
     async def _deal_with(self, key: str, line: _Line, parcel: _Parcel) -> None:
         if not self._memory.knows(parcel.event):  # or something newer was applied since it arrived
@@ -283,7 +268,8 @@ class Inbox:
         verdict = self._judge(error)
         if verdict is Verdict.CRASH:
             self._observer.crashed(self.peer, parcel.event, error)
-            log.error("handler crashed", peer=self.peer, key=key, type=parcel.event.type, exc_info=error)
+            fields = {logs.PEER: self.peer, logs.KEY: key, logs.KIND: parcel.event.type}
+            log.error("handler crashed", **fields, exc_info=error)
         reason = self._given_up(verdict, parcel, now)
         if reason is None:
             self._observer.retried(self.peer, parcel.event, error)
@@ -307,22 +293,15 @@ class Inbox:
         return None
 
     async def _report(self, letter: DeadLetter) -> None:
-        log.warning(
-            "dead letter",
-            peer=letter.peer,
-            key=letter.key,
-            type=letter.event.type,
-            event_id=letter.event.event_id,
-            reason=letter.reason,
-            attempts=letter.attempts,
-            error=letter.message,
-        )
+        fields = {logs.PEER: letter.peer, logs.KEY: letter.key, logs.KIND: letter.event.type}
+        outcome = {logs.REASON: letter.reason, logs.COUNT: letter.attempts, logs.ERROR: letter.message}
+        log.warning("dead letter", **fields, **outcome)
         self._observer.dead_letter(letter)
         try:
             async with asyncio.timeout(self._limits.handling_seconds):
                 await self._bury(letter)
         except Exception as error:  # noqa: BLE001 - the log line above stands; the next event must not wait
-            log.warning("dead letter not reported", key=letter.key, error=type(error).__name__)
+            log.warning("dead letter not reported", **fields, **{logs.ERROR: logs.describe(error)})
 
     def _done(self, parcel: _Parcel) -> None:
         self._memory.remember(parcel.event)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
 from sidecars.delivery.lanes import ORDER, Lane, Order, key_of, lane_of
+from sidecars.delivery.observing import Marks, OutboxFigures, OutboxObserver
 from sidecars.delivery.pacing import Backoff, Budget, Timing
 from sidecars.delivery.tracks import Entry, Resends, Track
 from sidecars.wire.events import OBJECT_TARGETS, Event, EventType
@@ -32,48 +33,6 @@ class OutboxLimits:
     # A peer resends what it has no acknowledgement for, so the oldest may go when it does not read.
     acknowledgements: int = 10_000
     resend: Backoff = field(default_factory=lambda: Backoff(base=5.0))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutboxFigures:
-    """For metrics and lists of agents; counters are since the outbox was made."""
-
-    waiting: int
-    under_way: int
-    acknowledgements: int
-    bytes: int
-    oldest_seconds: float
-    marked: int
-    sent: int
-    resent: int
-    acknowledged: int
-    superseded: int
-
-
-@dataclass(frozen=True, slots=True)
-class Marks:
-    """Keys whose newest state could not be kept; `everything` where they were too many to list."""
-
-    keys: tuple[str, ...] = ()
-    everything: bool = False
-
-    def __bool__(self) -> bool:
-        return self.everything or bool(self.keys)
-
-
-class OutboxObserver:
-    """Told what happens; metrics and the owner's repairs hang here."""
-
-    def acknowledged(self, peer: str, event: Event, seconds: float) -> None:
-        """`seconds` passed since the event was added."""
-
-    def resent(self, peer: str, event: Event, attempt: int) -> None: ...
-
-    def superseded(self, peer: str, event: Event) -> None:
-        """A later event made it superfluous. Of a command: its object was deleted meanwhile."""
-
-    def marked(self, peer: str, key: str) -> None:
-        """The outbox is full: the peer must be compared with, at least at this key."""
 
 
 _NOBODY = OutboxObserver()
@@ -142,19 +101,17 @@ class Outbox:
 
     def acknowledge(self, acknowledgement: Event) -> bool:
         """The peer is done with an event. False where it is not under way, which is ordinary after a resend."""
-        found = self._find(acknowledgement)
-        if found is None:
+        entry = self._finish(acknowledgement)
+        if entry is None:
             return False
-        key, track, entry = found
-        self._land(track, entry)
         self._acknowledged += 1
         self._observer.acknowledged(self.peer, entry.event, self._timing.monotonic() - entry.added)
-        if track.waiting:
-            self._offer(key, track)
-        else:
-            del self._tracks[key]
-        self._wake()
         return True
+
+    def abandon(self, event: Event, error: Exception) -> None:
+        """The event under way can never be sent."""
+        if self._finish(event) is not None:
+            self._observer.abandoned(self.peer, event, error)
 
     def resume(self) -> None:
         """A new stream: what was under way on the old one is due at once, in its old order."""
@@ -334,6 +291,20 @@ class Outbox:
         entry.attempts += 1
         delay = self._limits.resend.delay(entry.attempts, self._timing.random)
         self._resends.schedule(key, entry, due=now + delay)
+
+    def _finish(self, event: Event) -> Entry | None:
+        """Takes the event under way with the same ids from its place."""
+        found = self._find(event)
+        if found is None:
+            return None
+        key, track, entry = found
+        self._land(track, entry)
+        if track.waiting:
+            self._offer(key, track)
+        else:
+            del self._tracks[key]
+        self._wake()
+        return entry
 
     def _find(self, acknowledgement: Event) -> tuple[str, Track, Entry] | None:
         order = Order.of(acknowledgement)

@@ -5,20 +5,25 @@ stream dies the next one carries on, and a second stream of the same peer ends t
 """
 
 import asyncio
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Protocol
 
 from sidecars.delivery.inbox import Inbox
 from sidecars.delivery.outbox import Outbox
 from sidecars.wire.events import Event
-from tiphys.errors import SurroundingsError
+from tiphys.errors import ObjectError, SurroundingsError
 
 
 class Stream(Protocol):
     """One connection. Either call may raise `SurroundingsError` when it is lost."""
 
     async def send(self, event: Event) -> None:
-        """Returns when the transport has taken it."""
+        """Returns when the transport has taken it; raises `ObjectError` for an event that it never will."""
+        ...
+
+    async def send_many(self, events: Iterable[Event]) -> None:
+        """In as few messages as the peer understands."""
         ...
 
     async def receive(self) -> Event | None:
@@ -38,15 +43,20 @@ class Ending(StrEnum):
 
 # A peer that does not read for a minute is as good as gone; its next stream gets everything.
 SEND_SECONDS = 60.0
+# What travels in one message when there is a backlog and the peer takes batches. An acknowledgement that
+# comes up meanwhile waits for no more than this.
+BATCH_EVENTS = 64
+BATCH_BYTES = 256 << 10
 # Reader and writer end at once when they are cancelled, unless a transport hangs in its clean-up.
 HANDOVER_SECONDS = 10.0
 
 
 class _Session:
-    __slots__ = ("_stream", "_tasks", "ended", "ending")
+    __slots__ = ("_batch", "_stream", "_tasks", "ended", "ending")
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: Stream, *, batches: bool) -> None:
         self._stream = stream
+        self._batch = BATCH_EVENTS if batches else 1
         self._tasks: tuple[asyncio.Task[None], ...] = ()
         self.ending: Ending | None = None
         self.ended = asyncio.get_running_loop().create_future()
@@ -90,14 +100,32 @@ class _Session:
 
     async def _write(self, outbox: Outbox) -> None:
         while True:
-            event = await outbox.next()
+            events = [await outbox.next()]
+            size = events[0].cost
+            while len(events) < self._batch and size < BATCH_BYTES and (event := outbox.take()) is not None:
+                events.append(event)
+                size += event.cost
             try:
                 async with asyncio.timeout(SEND_SECONDS):
-                    await self._stream.send(event)
+                    await self._send(outbox, events)
             except TimeoutError as error:
                 raise SurroundingsError(
                     f"{outbox.peer} took nothing from its stream for {SEND_SECONDS:.0f} s: stream given up"
                 ) from error
+
+    async def _send(self, outbox: Outbox, events: list[Event]) -> None:
+        if len(events) > 1:
+            try:
+                await self._stream.send_many(events)
+            except ObjectError:
+                pass  # one of them; alone it will be known, and the others may arrive twice
+            else:
+                return
+        for event in events:
+            try:
+                await self._stream.send(event)
+            except ObjectError as error:
+                outbox.abandon(event, error)
 
 
 class Peer:
@@ -114,9 +142,9 @@ class Peer:
     def connected(self) -> bool:
         return self._session is not None
 
-    async def serve(self, stream: Stream) -> Ending:
+    async def serve(self, stream: Stream, *, batches: bool = False) -> Ending:
         """Runs the stream to its end and says why it ended; raises what broke it."""
-        session = _Session(stream)
+        session = _Session(stream, batches=batches)
         earlier, self._session = self._session, session
         try:
             if earlier is not None:

@@ -8,9 +8,10 @@ from random import Random
 
 from kube.errors import InvalidError, NotFoundError, UnavailableError
 from sidecars.delivery.comparing import PREFIX, Comparer, Difference
-from sidecars.delivery.inbox import Inbox, InboxLimits, InboxObserver
+from sidecars.delivery.inbox import Inbox, InboxLimits
 from sidecars.delivery.memory import MemoryLimits
-from sidecars.delivery.outbox import Outbox, OutboxLimits, OutboxObserver
+from sidecars.delivery.observing import InboxObserver, OutboxObserver
+from sidecars.delivery.outbox import Outbox, OutboxLimits
 from sidecars.delivery.outcomes import DeadLetter
 from sidecars.delivery.ranges import Inventory
 from sidecars.delivery.session import Peer
@@ -258,6 +259,7 @@ class Delivery:
         self.world = world
         self._random = Random(world.random.random())
         count = self._random.choice((1, 1, 2, 3))
+        self._batches = self._random.random() < 0.5
         self.ledgers = {f"spoke-{number}": Ledger(f"spoke-{number}") for number in range(count)}
         self.places = ["hub", *self.ledgers]
         self.pairs = [("hub", spoke) for spoke in self.ledgers]
@@ -276,7 +278,7 @@ class Delivery:
         async def accept(wire: Wire) -> None:
             end = ends[wire.there]
             end.compare()
-            ending = await end.peer.serve(wire)
+            ending = await end.peer.serve(wire, batches=self._batches)
             self.world.count(f"streams ended: {ending}")
 
         process.listen(accept)
@@ -295,7 +297,7 @@ class Delivery:
                     try:
                         wire = await process.connect("hub")
                         end.compare()
-                        await end.peer.serve(wire)
+                        await end.peer.serve(wire, batches=self._batches)
                     except SurroundingsError:
                         self.world.count("reconnects")
                     await asyncio.sleep(self.world.timing.random.uniform(0.1, 3.0))

@@ -6,7 +6,7 @@ says how bad it is, and a seed says what happens.
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from random import Random
 
@@ -59,6 +59,10 @@ class Wire:
         if self._error is not None:
             raise self._error
         self._network.carry(self, event)
+
+    async def send_many(self, events: Iterable[Event]) -> None:
+        for event in events:
+            await self.send(event)
 
     async def receive(self) -> Event | None:
         while not self._arrived:

@@ -11,8 +11,8 @@ from tests.simulation.virtual_time import EndlessError, NothingCanHappenError, r
 from tests.simulation.world import World
 
 # Longer than every backoff, patience and period of what is simulated, together.
-CONVERGENCE_SECONDS = 1800.0
-STORM_SECONDS = 180.0
+CONVERGENCE_SECONDS = 900.0
+STORM_SECONDS = 100.0
 
 
 class Scenario(Protocol):

@@ -30,7 +30,7 @@ class Storm:
         places: Sequence[str],
         pairs: Sequence[tuple[str, str]],
         stores: Sequence[str] = (),
-        every: float = 8.0,
+        every: float = 5.0,
     ) -> None:
         self._world = world
         self._random = Random(world.random.random())

@@ -11,9 +11,10 @@ import pytest
 import structlog
 
 from kube.errors import InvalidError, UnavailableError
-from sidecars.delivery.inbox import Inbox, InboxLimits, InboxObserver
+from sidecars.delivery.inbox import Inbox, InboxLimits
 from sidecars.delivery.lanes import ORDER
 from sidecars.delivery.memory import MemoryLimits
+from sidecars.delivery.observing import InboxObserver
 from sidecars.delivery.outcomes import DeadLetter, Reason
 from sidecars.delivery.pacing import Backoff, Timing
 from sidecars.wire.events import Event, EventType, Target

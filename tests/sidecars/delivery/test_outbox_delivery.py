@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from sidecars.delivery.outbox import Marks, Outbox, OutboxLimits, OutboxObserver
+from sidecars.delivery.observing import Marks, OutboxObserver
+from sidecars.delivery.outbox import Outbox, OutboxLimits
 from sidecars.delivery.pacing import Backoff, Budget, Timing
 from sidecars.wire.events import Event, EventType, acknowledgement
 from tiphys.errors import CallError

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from sidecars.delivery.lanes import ORDER
-from sidecars.delivery.outbox import Outbox, OutboxLimits, OutboxObserver
+from sidecars.delivery.observing import OutboxObserver
+from sidecars.delivery.outbox import Outbox, OutboxLimits
 from sidecars.delivery.pacing import Timing
 from sidecars.wire.events import SENT_AT, Event, EventType, acknowledgement, heartbeat
 from tiphys.errors import CallError

@@ -1,18 +1,19 @@
 """A peer across streams."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
 
 import pytest
 
 from sidecars.delivery.inbox import Inbox
+from sidecars.delivery.observing import OutboxObserver
 from sidecars.delivery.outbox import Outbox
 from sidecars.delivery.pacing import Timing
 from sidecars.delivery.session import SEND_SECONDS, Ending, Peer
 from sidecars.wire.events import Event, EventType, acknowledgement
 from tests.simulation.virtual_time import run
-from tiphys.errors import SurroundingsError
+from tiphys.errors import ObjectError, SurroundingsError
 
 Make = Callable[..., Event]
 Item = Event | Exception | None
@@ -25,11 +26,20 @@ class Pipe:
         self.inward: asyncio.Queue[Item] = asyncio.Queue()
         self.outward: asyncio.Queue[Event] = asyncio.Queue()
         self.stuck = False
+        self.messages: list[int] = []
 
     async def send(self, event: Event) -> None:
         if self.stuck:
             await asyncio.get_running_loop().create_future()
+        if len(event.payload) > 100_000:
+            raise ObjectError("too large")
         self.outward.put_nowait(event)
+
+    async def send_many(self, events: Iterable[Event]) -> None:
+        batch = list(events)
+        for event in batch:
+            await self.send(event)
+        self.messages.append(len(batch))
 
     async def receive(self) -> Event | None:
         item = await self.inward.get()
@@ -38,10 +48,10 @@ class Pipe:
         return item
 
 
-def peer(applied: list[str] | None = None) -> Peer:
+def peer(applied: list[str] | None = None, *, observer: OutboxObserver | None = None) -> Peer:
     loop = asyncio.get_running_loop()
     timing = Timing(monotonic=loop.time, random=Random(1))
-    outbox = Outbox(peer="agent-a", timing=timing)
+    outbox = Outbox(peer="agent-a", timing=timing, observer=observer or OutboxObserver())
 
     async def handle(event: Event) -> None:
         await asyncio.sleep(1)
@@ -120,6 +130,46 @@ def test_a_peer_that_does_not_read_loses_its_stream_and_no_event(make: Make) -> 
             await here.serve(pipe)
         assert asyncio.get_running_loop().time() == pytest.approx(SEND_SECONDS)
         assert here.outbox.figures().under_way == 1
+
+    run(program())
+
+
+def test_a_backlog_travels_in_batches_where_the_peer_takes_them(make: Make) -> None:
+    async def program() -> None:
+        for batches, messages in ((True, [64, 36]), (False, [])):
+            here, pipe = peer(), Pipe()
+            for number in range(100):
+                here.outbox.add(make(EventType.SPEC_UPDATE, f"app-{number}"))
+            serving = asyncio.create_task(here.serve(pipe, batches=batches))
+            await asyncio.sleep(0.1)
+            assert pipe.messages == messages
+            assert pipe.outward.qsize() == 100
+            here.disconnect()
+            await serving
+
+    run(program())
+
+
+def test_an_event_that_no_transport_takes_is_abandoned_and_the_others_arrive(make: Make) -> None:
+    async def program() -> None:
+        abandoned: list[str] = []
+
+        class Observer(OutboxObserver):
+            def abandoned(self, peer: str, event: Event, error: Exception) -> None:
+                abandoned.append(f"{event.subject}: {error}")
+
+        for batches in (True, False):
+            here, pipe = peer(observer=Observer()), Pipe()
+            for name, padding in (("small", 0), ("huge", 200_000), ("other", 0)):
+                here.outbox.add(make(EventType.SPEC_UPDATE, name, padding=padding))
+            serving = asyncio.create_task(here.serve(pipe, batches=batches))
+            await asyncio.sleep(0.1)
+            arrived = {pipe.outward.get_nowait().subject for _ in range(pipe.outward.qsize())}
+            assert arrived == {"argocd/small", "argocd/other"}
+            assert here.outbox.figures().under_way == 2
+            here.disconnect()
+            await serving
+        assert abandoned == ["argocd/huge: too large"] * 2
 
     run(program())
 
