@@ -61,11 +61,12 @@ def get_logger(**context: Any) -> FilteringBoundLogger:
     return logger
 
 
-def configure(*, level: str = "info", form: Form = Form.AUTO, stream: TextIO | None = None) -> None:
+def configure(*, level: str = "info", form: str = Form.AUTO, stream: TextIO | None = None) -> None:
     """Once per process, by the command; without it warnings and worse appear in human form."""
     terminal = (stream or sys.stderr).isatty()
     number = logging.getLevelNamesMapping()[level.upper()]
-    _configure(human=form is Form.HUMAN or (form is Form.AUTO and terminal), level=number, stream=stream)
+    human = terminal if Form(form) is Form.AUTO else Form(form) is Form.HUMAN
+    _configure(human=human, level=number, stream=stream)
     # Libraries are chattier than we are: their information is our debugging.
     libraries = number if number <= logging.DEBUG else max(number, logging.WARNING)
     logging.basicConfig(handlers=[_Bridge()], level=libraries, force=True)

@@ -108,8 +108,8 @@ def log_options(command: F) -> F:
     """`--log-level` and `--log-format`, for `logs.configure(level=log_level, form=log_format)`."""
     add_form = click.option(
         "--log-format",
-        type=click.Choice(list(logs.Form)),
-        default=logs.Form.AUTO,
+        type=click.Choice([form.value for form in logs.Form]),
+        default=logs.Form.AUTO.value,
         show_default=True,
         help="auto: for people on a terminal, JSON lines otherwise.",
     )
