@@ -25,7 +25,7 @@ class YamlError(ValueError):
 def load(text: str) -> Any:
     """The one document of the text as plain data; raises YamlError alone."""
     try:
-        _refuse_hostile(text)
+        refuse_hostile(text)
         return yaml.load(text, Loader=_LOADER)  # noqa: S506 - a safe loader, with libyaml's speed
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
@@ -36,7 +36,7 @@ def load(text: str) -> Any:
         raise YamlError(" ".join(str(error).split())) from error
 
 
-def _refuse_hostile(text: str) -> None:
+def refuse_hostile(text: str) -> None:
     nodes = 0
     sizes: dict[str | None, int] = {}
     opened: list[tuple[str | None, int]] = []
