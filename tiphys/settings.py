@@ -72,9 +72,7 @@ class _Settled(click.Command):
         prefix = f"{ctx.auto_envvar_prefix}_"
         if not ctx.auto_envvar_prefix:
             return
-        known = {
-            f"{prefix}{_variable(_key(param))}" for param in self.params if isinstance(param, click.Option)
-        }
+        known = {f"{prefix}{_variable(param)}" for param in self.params if isinstance(param, click.Option)}
         of_others = tuple(_prefixes_of_others(ctx, longer_than=prefix))
         given = {
             name: value
@@ -90,7 +88,7 @@ class _Settled(click.Command):
         param = error.param
         source = ctx.get_parameter_source(param.name) if param and param.name else None
         if param and source is ParameterSource.ENVIRONMENT:
-            return CallError(f"{ctx.auto_envvar_prefix}_{_variable(_key(param))}: {error.message}")
+            return CallError(f"{ctx.auto_envvar_prefix}_{_variable(param)}: {error.message}")
         if param and source is ParameterSource.DEFAULT_MAP:
             return CallError(f"{ctx.meta[__name__]}: {_key(param)}: {error.message}")
         return error
@@ -185,8 +183,9 @@ def _key(param: click.Parameter) -> str:
     return (long[0] if long else str(param.name)).removeprefix("--")
 
 
-def _variable(key: str) -> str:
-    return key.replace("-", "_").upper()
+def _variable(param: click.Parameter) -> str:
+    """As click forms it: from the argument of the function, which may be a plural where the flag is not."""
+    return str(param.name).upper()
 
 
 def _prefixes_of_others(ctx: click.Context, *, longer_than: str) -> Iterable[str]:
@@ -194,6 +193,6 @@ def _prefixes_of_others(ctx: click.Context, *, longer_than: str) -> Iterable[str
     for group in (ctx, ctx.parent):
         if group and isinstance(group.command, click.Group):
             for name in group.command.list_commands(group):
-                prefix = f"{group.auto_envvar_prefix}_{_variable(name)}_"
+                prefix = f"{group.auto_envvar_prefix}_{name.replace('-', '_').upper()}_"
                 if prefix != longer_than and prefix.startswith(longer_than):
                     yield prefix

@@ -12,9 +12,9 @@ PAGE = "docs/commands.md"
 
 HEAD = """# Commands
 
-Settings come from flags, then from the environment, then from the file that `--settings` names, then from the
-defaults below; in the file a setting is called as its flag, without the dashes. Exit codes: 0 is well, 1 means
-that an object is bad, 2 that the call or the surroundings are.
+Settings come from flags, then from the environment, then, where a command has `--settings`, from the file that it
+names, then from the defaults below; in the file a setting is called as its flag, without the dashes. Exit codes: 0
+is well, 1 means that an object is bad, 2 that the call or the surroundings are.
 """
 
 
@@ -46,8 +46,7 @@ def _pages(command: click.Command, *, path: str, line: str = "") -> Iterator[str
 
 def _row(option: click.Option, *, path: str) -> str:
     flags = ", ".join(f"`{flag}`" for flag in [*option.opts, *option.secondary_opts])
-    key = next((flag for flag in option.opts if flag.startswith("--")), option.opts[0]).lstrip("-")
-    variable = f"tiphys_{path}_{key}".replace(" ", "_").replace("-", "_").upper()
+    variable = f"tiphys_{path}_{option.name}".replace(" ", "_").replace("-", "_").upper()
     return f"| {flags} | `{variable}` | {_default(option.default)} | {_cell(option.help or '')} |"
 
 

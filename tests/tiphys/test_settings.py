@@ -19,6 +19,7 @@ def tiphys() -> None:
 @click.option("--resync-interval", type=settings.DURATION, default="5m")
 @click.option("--workers", type=int, default=1)
 @click.option("--allowed", multiple=True)
+@click.option("--team", "teams", multiple=True)
 @click.option("--strict/--no-strict", default=False)
 def agent(**values: object) -> None:
     click.echo(json.dumps(values))
@@ -59,12 +60,12 @@ def values(*arguments: str, environment: dict[str, str] | None = None) -> dict[s
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "agent.yaml"
-    path.write_text("workers: 3\nresync-interval: 1h30m\nallowed: [a, b]\nstrict: true\n")
+    path.write_text("workers: 3\nresync-interval: 1h30m\nallowed: [a, b]\nteam: [blue]\nstrict: true\n")
     return path
 
 
 def test_without_anything_the_defaults_hold() -> None:
-    assert values() == {"resync_interval": 300.0, "workers": 1, "allowed": [], "strict": False}
+    assert values() == {"resync_interval": 300.0, "workers": 1, "allowed": [], "teams": [], "strict": False}
 
 
 def test_a_file_goes_before_the_defaults(file: Path) -> None:
@@ -72,6 +73,7 @@ def test_a_file_goes_before_the_defaults(file: Path) -> None:
         "resync_interval": 5400.0,
         "workers": 3,
         "allowed": ["a", "b"],
+        "teams": ["blue"],
         "strict": True,
     }
 
@@ -138,6 +140,10 @@ def test_a_command_with_commands_below_it_has_settings_too(file: Path) -> None:
 
     assert json.loads(invoke("principal")) == {"workers": 3, "log_level": "info", "log_format": "json"}
     assert invoke("principal", "list") == "9\n"
+
+
+def test_a_flag_that_may_be_repeated_is_called_by_its_plural_in_the_environment() -> None:
+    assert values(environment={"TIPHYS_AGENT_TEAMS": "blue red"})["teams"] == ["blue", "red"]
 
 
 def test_a_key_far_from_all_others_is_answered_with_the_list() -> None:
