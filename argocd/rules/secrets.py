@@ -12,6 +12,10 @@ from argocd.judging import Action, Case, Finding, Kind, Profile, Rule
 from argocd.rules import examples
 
 _TYPE_LABEL = f"metadata.labels[{names.SECRET_TYPE}]"
+
+_LONGEST_URL = 8192
+"""Characters; servers refuse longer ones."""
+
 _SECRETS = frozenset({Kind.REPOSITORY, Kind.CLUSTER})
 
 
@@ -85,7 +89,7 @@ def _url_missing(case: Case) -> Iterator[Finding]:
 
 def _url_unreadable(case: Case) -> Iterator[Finding]:
     url = secrets.value(case.object, "url")
-    if url and url.strip() and not git_urls.normalize(url):
+    if url and len(url) <= _LONGEST_URL and url.strip() and not git_urls.normalize(url):
         yield Finding(
             "repository/url-unreadable",
             _at("url"),

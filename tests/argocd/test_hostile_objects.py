@@ -22,10 +22,12 @@ JSON = st.recursive(
     max_leaves=8,
 )
 
+LONG = 100_000
 MEGABYTE = 1_000_000
-HOSTILE = ("a", ",", ";", "/", "{{", "{{ .a", " ", "\u00e9", "[", "{", "*", "-", "0", "https://[", "\n")
+HOSTILE = (",", ";", "/", "{{", "{{ .a", " ", "\u00e9", "[", "{", "*", "-", "0", "https://[", "\n")
+TEXTS = [*(text * (LONG // len(text)) for text in HOSTILE), "a" * MEGABYTE]
 PATIENCE = 2.0
-"""Seconds of our own work on a megabyte. Most rules need milliseconds; quadratic work would take hours."""
+"""Seconds of our own work on one text. Most rules need milliseconds; quadratic work would take many minutes."""
 
 
 @st.composite
@@ -59,12 +61,12 @@ def test_no_rule_raises_on_an_object_of_no_shape_at_all(case: Case, thing: dict[
 
 
 @pytest.mark.parametrize("rule", EVERY_RULE)
-def test_a_megabyte_in_a_field_is_judged_in_linear_time(rule: Rule) -> None:
+def test_a_long_text_in_a_field_is_judged_in_linear_time(rule: Rule) -> None:
     case = case_of(rule.bad, rule=rule)
     for path in paths(case.object):
         if path and isinstance(at(case.object, path), str):
-            for text in HOSTILE:
-                hostile = replaced(case.object, path, text * (MEGABYTE // len(text)))
+            for text in TEXTS:
+                hostile = replaced(case.object, path, text)
                 started = time.process_time()
                 list(rule.check(replace(case, object=hostile)))
-                assert time.process_time() - started < PATIENCE, (path, text)
+                assert time.process_time() - started < PATIENCE, (path, text[:20])
