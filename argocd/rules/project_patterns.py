@@ -1,0 +1,307 @@
+"""Patterns in a project that Argo CD cannot read, that bring it down, or that do not mean what they say.
+
+Its API server looks at none of them, but for those of destinationServiceAccounts.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum, auto
+from functools import lru_cache
+from typing import Any
+
+from argocd import git_urls, globs, paths, pattern_lists, reading, regexes, windows
+from argocd.glob_surprises import Kind as Surprising
+from argocd.glob_surprises import surprises
+from argocd.judging import Action, Case, Check, Finding, Profile, Rule
+from argocd.rules import examples
+from argocd.rules.projects import PROJECT
+
+_LONG = 300
+"""Characters; longer patterns are not worth remembering."""
+
+
+class _Place(Enum):
+    """Where a pattern stands decides how Argo CD reads it."""
+
+    DESTINATION = auto()
+    """A glob, or a `!` and a glob."""
+    REPOSITORY = auto()
+    """As that, normalised as a URL first, and `*` stops at a slash."""
+    NAMESPACE = auto()
+    """A glob, or a regular expression between slashes."""
+    WINDOW = auto()
+    """A glob and nothing else."""
+    ACCOUNT = auto()
+    """As that; the API server has already looked whether it compiles."""
+
+
+_Problem = tuple[str, str]
+"""A rule and what it says."""
+
+_RULE_OF = {
+    Surprising.PANICS: "project/glob-panics",
+    Surprising.HANGS: "project/glob-hangs",
+    Surprising.MISLEADS: "project/glob-misleading",
+}
+
+
+def _found(case: Case) -> list[Finding]:
+    """What is wrong with every pattern of the project; one pass serves all rules about them."""
+    spec = reading.mapping(case.object, "spec")
+    found: list[Finding] = []
+    _list(spec, "sourceRepos", _Place.REPOSITORY, "spec", found)
+    _list(spec, "sourceNamespaces", _Place.NAMESPACE, "spec", found)
+    _entries(spec, "destinations", ("server", "name", "namespace"), _Place.DESTINATION, found)
+    _entries(spec, "destinationServiceAccounts", ("server", "namespace"), _Place.ACCOUNT, found)
+    for index, window in enumerate(reading.sequence(spec, "syncWindows")):
+        for key in windows.TARGETS:
+            _list(window, key, _Place.WINDOW, f"spec.syncWindows[{index}]", found)
+    return found
+
+
+def _list(owner: Any, key: str, place: _Place, at: str, found: list[Finding]) -> None:
+    for index, pattern in enumerate(reading.sequence(owner, key)):
+        if isinstance(pattern, str) and (problems := _problems(pattern, place)):
+            found += [Finding(rule, f"{at}.{key}[{index}]", said, HINTS[rule]) for rule, said in problems]
+
+
+def _entries(
+    spec: Mapping[str, Any], key: str, fields: tuple[str, ...], place: _Place, found: list[Finding]
+) -> None:
+    for index, entry in enumerate(reading.sequence(spec, key)):
+        for field in fields:
+            pattern = reading.text(entry, field)
+            if pattern and (problems := _problems(pattern, place)):
+                path = f"spec.{key}[{index}].{field}"
+                found += [Finding(rule, path, said, HINTS[rule]) for rule, said in problems]
+
+
+def _problems(pattern: str, place: _Place) -> tuple[_Problem, ...]:
+    return (_remembered if len(pattern) <= _LONG else _judged)(pattern, place)
+
+
+def _judged(pattern: str, place: _Place) -> tuple[_Problem, ...]:
+    if place is _Place.REPOSITORY:
+        return _repository(pattern)
+    if place is _Place.DESTINATION:
+        denies = pattern_lists.is_denial(pattern)
+        return tuple(_glob(pattern[denies:], denies=denies))
+    if place is _Place.ACCOUNT:
+        return tuple(problem for problem in _glob(pattern) if problem[0] != "project/glob-invalid")
+    if place is _Place.NAMESPACE and pattern_lists.is_expression(pattern):
+        return tuple(_expression(pattern))
+    if pattern_lists.is_denial(pattern):
+        said = f"'{pattern}' denies nothing: there are no denials in this list"
+        return (("project/denial-unsupported", said), *_glob(pattern))
+    return tuple(_glob(pattern))
+
+
+_remembered = lru_cache(maxsize=4096)(_judged)
+
+
+def _repository(pattern: str) -> tuple[_Problem, ...]:
+    denies = pattern_lists.is_denial(pattern)
+    normalized = git_urls.normalize(pattern[denies:])
+    return tuple(_glob(normalized, denies=denies, separators="/")) if normalized else ()
+
+
+def _glob(pattern: str, *, denies: bool = False, separators: str = "") -> Iterator[_Problem]:
+    if error := globs.compiled(pattern, separators).error:
+        meaning = "so this denial permits everything" if denies else "so it matches nothing"
+        yield "project/glob-invalid", f"'{pattern}' does not compile: {error}; {meaning}"
+        return
+    for surprise in surprises(pattern, separators):
+        yield _RULE_OF[surprise.kind], f"'{pattern}': {surprise.message}"
+
+
+def _expression(pattern: str) -> Iterator[_Problem]:
+    if len(pattern) == 1:
+        yield (
+            "project/regular-expression",
+            "Argo CD panics on a lone slash: it takes it for a regular expression",
+        )
+        return
+    expression = regexes.compiled(pattern[1:-1])
+    if expression.error:
+        yield (
+            "project/regular-expression",
+            f"'{pattern}' is no regular expression: {expression.error}; so it matches nothing",
+        )
+    elif expression.unsupported:
+        yield "project/regular-expression-unsupported", f"'{pattern}': {expression.unsupported}"
+
+
+def _kinds(case: Case) -> Iterator[Finding]:
+    spec = reading.mapping(case.object, "spec")
+    for key in _KIND_LISTS:
+        for index, entry in enumerate(reading.sequence(spec, key)):
+            for field in ("group", "kind", "name"):
+                pattern = reading.text(entry, field)
+                if pattern and paths.is_malformed(pattern):
+                    yield Finding(
+                        "project/kind-pattern",
+                        f"spec.{key}[{index}].{field}",
+                        f"'{pattern}' is malformed, so the entry matches nothing",
+                        "Close the bracket, and put a backslash before a character that is special.",
+                    )
+
+
+_KIND_LISTS = (
+    "clusterResourceWhitelist",
+    "clusterResourceBlacklist",
+    "namespaceResourceWhitelist",
+    "namespaceResourceBlacklist",
+)
+
+HINTS = {
+    "project/glob-invalid": "Close brackets, and put one range or one list of characters into a class.",
+    "project/glob-panics": "Write the alternatives as entries of their own.",
+    "project/glob-hangs": "Use fewer wildcards; entries of their own are cheaper than one clever pattern.",
+    "project/glob-misleading": "Write it without what is ambiguous; entries of their own are clearer than alternatives.",
+    "project/denial-unsupported": "List what is meant; `!` counts in destinations and sourceRepos alone.",
+    "project/regular-expression": "Correct it, or write a glob without the slashes.",
+    "project/regular-expression-unsupported": "Write a glob, or an expression without lookaround and references.",
+}
+
+
+def _reported(rule: str) -> Check:
+    def check(case: Case) -> Iterable[Finding]:
+        found = case.once(_found)
+        return [finding for finding in found if finding.rule == rule] if found else ()
+
+    return check
+
+
+_READS = tuple(
+    f"spec.{key}"
+    for key in (
+        "sourceRepos",
+        "sourceNamespaces",
+        "destinations",
+        "syncWindows",
+        "destinationServiceAccounts",
+    )
+)
+
+
+def _rule(
+    rule: str,
+    *,
+    title: str,
+    explanation: str,
+    bad: str,
+    good: str,
+    action: Action = Action.DENY,
+    reads: tuple[str, ...] = _READS,
+    check: Check | None = None,
+) -> Rule:
+    return Rule(
+        id=rule,
+        kinds=PROJECT,
+        profile=Profile.RECOMMENDED,
+        action=action,
+        reads=reads,
+        title=title,
+        explanation=explanation,
+        bad=examples.project(spec=bad),
+        good=examples.project(spec=good),
+        check=check or _reported(rule),
+    )
+
+
+def _in_namespace(pattern: str) -> str:
+    return f"destinations: [{{server: https://kubernetes.default.svc, namespace: '{pattern}'}}]"
+
+
+RULES = (
+    _rule(
+        "project/glob-invalid",
+        title="Globs compile",
+        explanation=(
+            "Argo CD checks the globs of a project only when it needs them, logs one that does not compile and takes "
+            "it for one that matches nothing; a denial of that kind permits everything. `[a-z0-9]` is no class: one "
+            "range or one list of characters fits into a pair of brackets."
+        ),
+        bad=_in_namespace("shop-[a-z0-9]"),
+        good=_in_namespace("shop-?"),
+    ),
+    _rule(
+        "project/glob-panics",
+        title="Globs do not make Argo CD panic",
+        explanation=(
+            "Some globs with braces compile and panic when they are compared: with an empty alternative, or with one "
+            "that is exactly what stands before another's wildcard. The application that is being compared is never "
+            "reconciled again."
+        ),
+        bad=_in_namespace("{shop*,shop}"),
+        good=_in_namespace("shop*"),
+    ),
+    _rule(
+        "project/glob-hangs",
+        title="Globs do not keep Argo CD busy",
+        explanation=(
+            "Argo CD tries all ways to match a glob one after the other: with many wildcards a short text takes "
+            "seconds, a long one for ever, and every application of the project waits."
+        ),
+        bad=_in_namespace("?*a" * 16),
+        good=_in_namespace("?*a"),
+    ),
+    _rule(
+        "project/glob-misleading",
+        action=Action.WARN,
+        title="Globs mean what they say",
+        explanation=(
+            "Argo CD's globs are no textbook globs. `?` alone matches the empty text, `a*a` matches `a`, `[^a]` is a "
+            "list of two characters, alternatives with a wildcard in them are unreliable, an open brace is taken for "
+            "a closed one. The message names a text that shows it where there is one."
+        ),
+        bad=_in_namespace("shop*shop"),
+        good=_in_namespace("shop-*"),
+    ),
+    _rule(
+        "project/denial-unsupported",
+        action=Action.WARN,
+        title="A denial stands where denials count",
+        explanation=(
+            "`!` denies in destinations and in sourceRepos. In sourceNamespaces and in sync windows it is a character "
+            "like any other, and no name begins with it."
+        ),
+        bad="sourceNamespaces: ['shop-*', '!shop-live']",
+        good="sourceNamespaces: [shop-test, shop-stage]",
+        reads=("spec.sourceNamespaces", "spec.syncWindows"),
+    ),
+    _rule(
+        "project/regular-expression",
+        title="Regular expressions can be read",
+        explanation=(
+            "An entry of sourceNamespaces between two slashes is a regular expression. One that cannot be read "
+            "matches nothing, and a single slash makes Argo CD panic."
+        ),
+        bad="sourceNamespaces: ['/shop-(a|b/']",
+        good="sourceNamespaces: ['/^shop-(a|b)$/']",
+        reads=("spec.sourceNamespaces",),
+    ),
+    _rule(
+        "project/regular-expression-unsupported",
+        action=Action.WARN,
+        title="Regular expressions can be judged",
+        explanation=(
+            "Argo CD runs them on an engine that looks ahead, looks behind and can take for ever. Tiphys runs them in "
+            "linear time and cannot tell what this one matches, so nothing that depends on it is judged."
+        ),
+        bad="sourceNamespaces: ['/^shop-(?!live).*(?<!old)$/']",
+        good="sourceNamespaces: ['/^(?!shop-live).*$/']",
+        reads=("spec.sourceNamespaces",),
+    ),
+    _rule(
+        "project/kind-pattern",
+        title="Patterns of groups, kinds and names are well-formed",
+        explanation=(
+            "These lists are compared as file names are: `*`, `?`, `[a-z]` and `[^a]`. A malformed one matches "
+            "nothing, so that what it was meant to deny is permitted."
+        ),
+        bad="namespaceResourceBlacklist: [{group: '', kind: '[Secret'}]",
+        good="namespaceResourceBlacklist: [{group: '', kind: Secret}]",
+        reads=tuple(f"spec.{key}" for key in _KIND_LISTS),
+        check=_kinds,
+    ),
+)
