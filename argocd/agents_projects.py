@@ -7,7 +7,7 @@ from argocd import names, policy
 from argocd.globs import Verdict
 from argocd.globs import match as glob_match
 from argocd.identities import agent_named, is_agent, is_argocd, is_principal, is_replica
-from argocd.judging import Kind, Surroundings, Writer
+from argocd.judging import Case, Kind, Operation, Surroundings, Writer
 from argocd.policy import Configuration, Role
 from argocd.reading import mapping, sequence, text
 from argocd.rewriting import NAME_LIMIT, bare_name, settled_project
@@ -103,6 +103,29 @@ def settling_patch(project: Object, agent: str) -> list[dict[str, Any]]:
         {"op": "add", "path": f"/{path.replace('.', '/')}", "value": settled[path.removeprefix("spec.")]}
         for path in unsettled_fields(project, agent)
     ]
+
+
+def admission_patch(case: Case) -> list[dict[str, Any]]:
+    """What the webhook changes in a project that is created or updated on the control plane: an agent's is settled.
+
+    An update that touches neither its content nor its marks (a status, a finalizer) is left alone.
+    """
+    configuration = case.surroundings.configuration
+    if (
+        case.kind is not Kind.PROJECT
+        or case.operation is Operation.DELETE
+        or configuration.role is not Role.CONTROL_PLANE
+        or (case.old is not None and not _touched(case.old, case.object))
+    ):
+        return []
+    agent = owner_of(case.old, configuration) or owner_for(case.object, case.writer, configuration)
+    return settling_patch(case.object, agent) if agent else []
+
+
+def _touched(old: Object, new: Object) -> bool:
+    return old.get("spec") != new.get("spec") or mapping(old, "metadata", "annotations") != mapping(
+        new, "metadata", "annotations"
+    )
 
 
 def accounts_for_the_control_plane(project: Object) -> Iterator[str]:

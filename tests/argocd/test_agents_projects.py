@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from argocd import agents_projects, names
 from argocd.agents_projects import (
     accounts_for_the_control_plane,
+    admission_patch,
     fits,
     is_mirror,
     may_change_mirror,
@@ -19,7 +20,7 @@ from argocd.agents_projects import (
     settling_patch,
     unsettled_fields,
 )
-from argocd.judging import Kind, Surroundings, Writer
+from argocd.judging import Case, Kind, Operation, Surroundings, Writer
 from argocd.neighbours import Nothing
 from argocd.policy import Agents, Configuration, Role
 from argocd.rewriting import settled_project
@@ -169,6 +170,38 @@ def test_a_patched_project_is_settled_and_needs_no_second_patch(thing: Any, agen
     assert patched == settled_project(thing, agent=agent)
     assert settling_patch(patched, agent) == []
     assert list(unsettled_fields(patched, agent)) == []
+
+
+def patched(
+    item: Any,
+    *,
+    old: Any = None,
+    kind: Kind = Kind.PROJECT,
+    operation: Operation = Operation.CREATE,
+    role: Role = Role.CONTROL_PLANE,
+    writer: Writer | None = None,
+) -> list[str]:
+    surroundings = Surroundings(Settings(), Configuration(role=role, agents=CONFIGURED.agents), Nothing())
+    case = Case(kind, item, surroundings, old, operation, writer or Writer("jane"))
+    return [operation["path"] for operation in admission_patch(case)]
+
+
+def test_the_webhook_settles_an_agents_project_and_no_other() -> None:
+    unsettled = project(name="edge-1-shop", annotations=MARKED, sourceNamespaces=["argocd"])
+    native = project(name="edge-1-shop", sourceNamespaces=["argocd"])
+    assert patched(unsettled) == ["/spec/sourceNamespaces"]
+    assert patched(native, writer=EDGE_AGENT) == ["/spec/sourceNamespaces"]
+    assert patched(native) == []
+    assert patched(native, old=unsettled, operation=Operation.UPDATE) == ["/spec/sourceNamespaces"]
+    assert patched(unsettled, operation=Operation.DELETE) == []
+    assert patched(unsettled, role=Role.WORKLOAD) == []
+    assert patched(unsettled, kind=Kind.APPLICATION) == []
+
+
+def test_an_update_that_is_about_something_else_is_left_alone() -> None:
+    unsettled = project(name="edge-1-shop", annotations=MARKED, sourceNamespaces=["argocd"])
+    with_status = {**unsettled, "status": {"jwtTokensByRole": {}}}
+    assert patched(with_status, old=unsettled, operation=Operation.UPDATE) == []
 
 
 def test_accounts_that_mean_the_control_plane_are_found() -> None:

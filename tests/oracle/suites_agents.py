@@ -227,7 +227,7 @@ def _inventory(given: Any) -> str | None:
 
 def _spec_checksum(given: Any) -> Any:
     try:
-        return spec_checksum(given).hex()
+        return spec_checksum({"kind": "Secret" if "data" in given else "Application", **given}).hex()
     except ChecksumError as error:
         return {"error": str(error)}
 
