@@ -12,6 +12,7 @@ from tiphys import __version__
 from tiphys.errors import TiphysError
 
 SUBCOMMANDS: dict[str, tuple[str, str]] = {
+    "check": ("cli.check", "Judge manifests in a pipeline, before they are pushed."),
     "demo": ("cli.demo", "Show what exists, on clusters inside this process."),
     "webhook": ("cli.webhook", "Answer the API server's reviews; register, unregister, status."),
 }

@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -128,10 +129,16 @@ def read_file(path: str) -> Iterator[Manifest | Unreadable]:
         yield Unreadable(Place(name, error.line, error.column), str(error))
 
 
+@cache
+def _standard_input() -> bytes:
+    """Kept, because a finding's place is looked up in a second reading."""
+    return sys.stdin.buffer.read(FILE_LIMIT + 1)
+
+
 def _text(path: str) -> str:
     try:
         if path == STDIN:
-            data = sys.stdin.buffer.read(FILE_LIMIT + 1)
+            data = _standard_input()
         else:
             with Path(path).open("rb") as file:
                 data = file.read(FILE_LIMIT + 1)

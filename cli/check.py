@@ -1,0 +1,167 @@
+"""`tiphys check`: the webhook's rules before the push."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from argocd import yaml_reading
+from argocd.configuring import parse_configuration
+from argocd.judging import Action, Profile
+from argocd.policy import Configuration
+from cli.judging import MANY_FILES, Result, judge_files, strict
+from cli.manifests import STDIN, find_files
+from cli.reports import FORMATS, fingerprint, without
+from tiphys.errors import CallError
+
+CONFIGURATION_FILE = "tiphys.yaml"
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True)
+@click.option(
+    "--profile",
+    type=click.Choice([profile.value for profile in Profile]),
+    help="Instead of the configuration's.",
+)
+@click.option(
+    "--rule", "rules", multiple=True, metavar="ID=ACTION", help="deny, warn, audit or off; may be repeated."
+)
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    help=f"Instead of the {CONFIGURATION_FILE} found upwards from the path.",
+)
+@click.option("--format", "form", type=click.Choice(list(FORMATS)), default="text", show_default=True)
+@click.option(
+    "--output", type=click.Path(path_type=Path), help="Write the report here instead of to standard output."
+)
+@click.option(
+    "--baseline",
+    type=click.Path(path_type=Path),
+    help="Known findings: they are not reported and do not fail.",
+)
+@click.option(
+    "--write-baseline", type=click.Path(path_type=Path), help="Write all findings of this run as known ones."
+)
+@click.option("--fail-on", type=click.Choice(["deny", "warn"]), default="deny", show_default=True)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 64),
+    help=f"Processes, from {MANY_FILES} files on.  [default: one a core]",
+)
+def command(
+    *,
+    paths: tuple[str, ...],
+    profile: str | None,
+    rules: tuple[str, ...],
+    config: Path | None,
+    form: str,
+    output: Path | None,
+    baseline: Path | None,
+    write_baseline: Path | None,
+    fail_on: str,
+    jobs: int | None,
+) -> None:
+    """Judge manifests in files, folders, globs or standard input (-).
+
+    Ends with 0 if nothing is denied, 1 if something is, 2 if something could not be read.
+    """
+    configuration, excluded = _configuration(config or _upwards(paths[0]))
+    configuration = strict(configuration, profile=profile, rules=dict(_actions(rules)))
+    skipped: list[str] = []
+    files = list(find_files(paths, skipped=skipped, exclude=excluded))
+    result = _judge(files, configuration, jobs=jobs or os.cpu_count() or 1)
+    for line in skipped:
+        click.echo(f"skipped {line}", err=True)
+    if write_baseline:
+        _write(
+            write_baseline,
+            json.dumps(sorted({fingerprint(found) for found in result.findings}), indent=1) + "\n",
+        )
+    if baseline:
+        result = replace(result, findings=without(result.findings, _known(baseline)))
+    report = FORMATS[form](result)
+    if output:
+        _write(output, report)
+    else:
+        click.echo(report, nl=False)
+    if result.unreadable:
+        raise click.exceptions.Exit(2)
+    failing = {Action.DENY, Action.WARN} if fail_on == "warn" else {Action.DENY}
+    if any(found.action in failing for found in result.findings):
+        raise click.exceptions.Exit(1)
+
+
+def _judge(files: list[str], configuration: Configuration, *, jobs: int) -> Result:
+    today = datetime.now(UTC).date()
+    if len(files) < MANY_FILES or not sys.stderr.isatty():
+        return judge_files(files, configuration, today=today, processes=jobs)
+    # Only here: rich costs a tenth of a second that no pipeline needs.
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import Progress  # noqa: PLC0415
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task("judging", total=len(files))
+
+        def counted() -> Iterator[int]:
+            for index in range(len(files)):
+                progress.advance(bar)
+                yield index
+
+        return judge_files(files, configuration, today=today, processes=jobs, read=counted())
+
+
+def _upwards(path: str) -> Path | None:
+    start = Path.cwd() if path == STDIN else Path(path).absolute()
+    for folder in (start, *start.parents):
+        if (folder / CONFIGURATION_FILE).is_file():
+            return folder / CONFIGURATION_FILE
+    return None
+
+
+def _configuration(path: Path | None) -> tuple[Configuration, list[str]]:
+    """The webhook's configuration, and what only this command reads: `exclude`."""
+    if path is None:
+        return Configuration(), []
+    try:
+        data = yaml_reading.load(path.read_text())
+    except (OSError, UnicodeDecodeError, yaml_reading.YamlError) as error:
+        raise CallError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+    excluded = data.pop("exclude", []) if isinstance(data, dict) else []
+    if not isinstance(excluded, list) or not all(isinstance(pattern, str) for pattern in excluded):
+        raise CallError(f"{path}: exclude must be a list of globs")
+    configuration, problems = parse_configuration(data)
+    if problems:
+        raise CallError("; ".join(f"{path}: {problem}" for problem in problems))
+    return configuration, excluded
+
+
+def _actions(rules: tuple[str, ...]) -> Iterator[tuple[str, Action]]:
+    _, problems = parse_configuration({"rules": dict(rule.partition("=")[::2] for rule in rules)})
+    if problems:
+        raise CallError(f"--rule: {problems[0]}")
+    for rule in rules:
+        name, _, action = rule.partition("=")
+        yield name, Action(action)
+
+
+def _known(path: Path) -> set[str]:
+    try:
+        return set(json.loads(path.read_text()))
+    except OSError as error:
+        raise CallError(f"{path}: {error.strerror}; make it with --write-baseline") from error
+    except (ValueError, TypeError) as error:
+        raise CallError(f"{path}: not a baseline; make it with --write-baseline") from error
+
+
+def _write(path: Path, content: str) -> None:
+    try:
+        path.write_text(content)
+    except OSError as error:
+        raise CallError(f"{path}: {error.strerror}") from error

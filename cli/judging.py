@@ -1,0 +1,226 @@
+"""Manifests judged without a cluster: the same rules as the webhook's, with each other as neighbours."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import date
+from itertools import islice
+from typing import Any
+
+from argocd import names, reading
+from argocd.directory import Directory, Shelf
+from argocd.engine import Judgement, judge
+from argocd.judging import Action, Case, Kind, Surroundings
+from argocd.kinds import kind_of
+from argocd.policy import Configuration
+from argocd.settings import read_settings
+from cli.manifests import Manifest, Place, Unreadable, read_file
+
+Object = Mapping[str, Any]
+
+MANY_FILES = 400
+"""From here on several processes pay: each costs a third of a second to start."""
+
+CHUNK = 50
+
+_HOMELESS = frozenset(
+    {Kind.PROJECT, Kind.APPLICATION, Kind.APPLICATION_SET, Kind.REPOSITORY, Kind.CLUSTER, Kind.ARGOCD_CM}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One finding at its place; `about` names the object."""
+
+    rule: str
+    action: Action
+    place: Place
+    path: str
+    message: str
+    hint: str
+    about: str
+    exempted: str = ""
+
+
+@dataclass(slots=True)
+class Result:
+    findings: list[Found]
+    unreadable: list[Unreadable]
+    files: int = 0
+    objects: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """An object that waits for its neighbours; its nodes are read again if a finding needs a place."""
+
+    file: str
+    document: int
+    where: str
+    kind: Kind
+    body: Object
+
+
+@dataclass(slots=True)
+class _Read:
+    findings: list[Found]
+    unreadable: list[Unreadable]
+    kept: list[_Kept]
+    objects: int
+
+
+def judge_files(
+    files: Sequence[str],
+    configuration: Configuration,
+    *,
+    today: date,
+    processes: int = 1,
+    read: Iterator[int] | None = None,
+) -> Result:
+    """All objects of the files. Those that have no neighbours are judged while their file is read."""
+    result = Result([], [], files=len(files))
+    kept: list[_Kept] = []
+    for told in _read_all(files, configuration, today=today, processes=processes):
+        result.findings += told.findings
+        result.unreadable += told.unreadable
+        result.objects += told.objects
+        kept += told.kept
+        if read is not None:
+            next(read, None)
+    surroundings = surroundings_of([held.body for held in kept], configuration)
+    for held in kept:
+        judgements = judge(Case(kind=held.kind, object=held.body, surroundings=surroundings), today=today)
+        if judgements:
+            result.findings += _located(held, judgements)
+    order = {file: index for index, file in enumerate(files)}
+    result.findings.sort(
+        key=lambda found: (order.get(found.place.file, 0), found.place.line, found.place.column, found.rule)
+    )
+    return result
+
+
+def surroundings_of(objects: Iterable[Object], configuration: Configuration) -> Surroundings:
+    """What these objects know of each other. A kind of which there is none is not known."""
+    directory = Directory(argocd_namespace=configuration.argocd.namespace)
+    settings: Object | None = None
+    parameters: Object | None = None
+    for thing in objects:
+        kind = kind_of(thing)
+        if kind is Kind.PROJECT:
+            directory.put_project(thing)
+            directory.know(Shelf.PROJECTS)
+        elif kind is Kind.APPLICATION:
+            directory.put_application(thing)
+            directory.know(Shelf.APPLICATIONS)
+        elif kind in {Kind.REPOSITORY, Kind.CLUSTER}:
+            directory.put_secret(thing)
+            directory.know(Shelf.SECRETS)
+        elif kind is Kind.ARGOCD_CM:
+            settings = thing
+        elif _is_parameters(thing):
+            parameters = thing
+        elif reading.text(thing, "kind") == "ServiceAccount":
+            directory.put_account(thing)
+    return Surroundings(
+        settings=read_settings(settings, configuration=configuration, command_parameters=parameters),
+        configuration=configuration,
+        neighbours=directory,
+    )
+
+
+def _is_parameters(thing: Object) -> bool:
+    name = reading.text(thing, "metadata", "name")
+    return reading.text(thing, "kind") == "ConfigMap" and name == names.ARGOCD_CMD_PARAMS_CM
+
+
+def _read_all(
+    files: Sequence[str], configuration: Configuration, *, today: date, processes: int
+) -> Iterator[_Read]:
+    if processes <= 1 or len(files) < MANY_FILES:
+        for file in files:
+            yield _read_one(file, configuration, today)
+        return
+    pieces = iter(files)
+    chunks = iter(lambda: list(islice(pieces, CHUNK)), [])
+    with ProcessPoolExecutor(processes) as pool:
+        # Not `map`: it would hand out all chunks, and keep all results, at once.
+        running = [
+            pool.submit(_read_many, chunk, configuration, today) for chunk in islice(chunks, processes * 2)
+        ]
+        while running:
+            yield from running.pop(0).result()
+            running += [pool.submit(_read_many, chunk, configuration, today) for chunk in islice(chunks, 1)]
+
+
+def _read_many(files: list[str], configuration: Configuration, today: date) -> list[_Read]:
+    return [_read_one(file, configuration, today) for file in files]
+
+
+def _read_one(file: str, configuration: Configuration, today: date) -> _Read:
+    told = _Read([], [], [], 0)
+    alone = surroundings_of((), configuration)
+    for found in read_file(file):
+        if isinstance(found, Unreadable):
+            told.unreadable.append(found)
+            continue
+        told.objects += 1
+        kind = kind_of(found.body)
+        if (
+            kind is Kind.ANY
+            and not _is_parameters(found.body)
+            and reading.text(found.body, "kind") != "ServiceAccount"
+        ):
+            judgements = judge(Case(kind=kind, object=found.body, surroundings=alone), today=today)
+            told.findings += [_found(found, judgement) for judgement in judgements]
+        else:
+            body = _at_home(found.body, kind, configuration)
+            told.kept.append(_Kept(file, found.document, found.where, kind, body))
+    return told
+
+
+def _at_home(body: Object, kind: Kind, configuration: Configuration) -> Object:
+    """Where no namespace is written, Argo CD's is meant: kubectl or Kustomize will fill it in."""
+    metadata = reading.mapping(body, "metadata")
+    if kind not in _HOMELESS or "namespace" in metadata:
+        return body
+    return {**body, "metadata": {**metadata, "namespace": configuration.argocd.namespace}}
+
+
+def _located(held: _Kept, judgements: Sequence[Judgement]) -> list[Found]:
+    for found in read_file(held.file):
+        if isinstance(found, Manifest) and (found.document, found.where) == (held.document, held.where):
+            return [_found(found, judgement) for judgement in judgements]
+    nowhere = Manifest(held.file, held.document, held.body, held.where)  # the file changed meanwhile
+    return [_found(nowhere, judgement) for judgement in judgements]
+
+
+def _found(manifest: Manifest, judgement: Judgement) -> Found:
+    finding = judgement.finding
+    return Found(
+        rule=finding.rule,
+        action=judgement.action,
+        place=manifest.place(finding.path),
+        path=finding.path,
+        message=finding.message,
+        hint=finding.hint,
+        about=about(manifest.body),
+        exempted=judgement.exemption.reason or "exempted" if judgement.exemption else "",
+    )
+
+
+def about(body: Object) -> str:
+    """`AppProject argocd/web`, as far as it is written."""
+    metadata = reading.mapping(body, "metadata")
+    name = reading.text(metadata, "name") or reading.text(metadata, "generateName") or "?"
+    namespace = reading.text(metadata, "namespace")
+    return f"{reading.text(body, 'kind') or '?'} {f'{namespace}/' if namespace else ''}{name}"
+
+
+def strict(
+    configuration: Configuration, *, profile: str | None, rules: Mapping[str, Action]
+) -> Configuration:
+    """The configuration with what the command line says on top; namespaces' exceptions stay."""
+    changed = replace(configuration, rules={**configuration.rules, **rules})
+    if profile is not None:
+        changed = replace(changed, profile=type(changed.profile)(profile))
+    return changed

@@ -1,0 +1,263 @@
+"""Findings in the forms that people and programs read. Each function returns the whole report as text."""
+
+import hashlib
+import json
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+from argocd.catalogue import CATALOGUE
+from argocd.judging import Action
+from cli.judging import Found, Result
+from cli.manifests import Place
+from tiphys import __version__
+
+WIDTH = 80
+
+SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_LEVELS = {Action.DENY: "error", Action.WARN: "warning", Action.AUDIT: "note"}
+
+
+def text(result: Result) -> str:
+    """For a terminal: by file, wrapped at 80 columns, a summary last."""
+    lines: list[str] = []
+    last = ""
+    for found in result.findings:
+        if found.place.file != last:
+            lines += ["", found.place.file] if lines else [found.place.file]
+            last = found.place.file
+        lines += _entry(found)
+    for broken in result.unreadable:
+        lines += ["", str(broken.place)] if lines else [str(broken.place)]
+        lines += _wrapped(f"unreadable: {broken.message}", indent="  ")
+    return "\n".join([*lines, *([""] if lines else []), summary(result), ""])
+
+
+def _entry(found: Found) -> list[str]:
+    action = found.action.value if not found.exempted else f"exempted ({found.exempted})"
+    head = f"  {found.place.line}:{found.place.column}  {action}  {found.rule}"
+    where = f"{found.path}: " if found.path else ""
+    lines = [head, *_wrapped(f"{found.about}: {where}{found.message}", indent="      ")]
+    if found.hint:
+        lines += _wrapped(f"→ {found.hint}", indent="      ")
+    return lines
+
+
+def _wrapped(line: str, *, indent: str) -> list[str]:
+    return textwrap.wrap(
+        line,
+        WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def summary(result: Result) -> str:
+    counts = Counter(found.action for found in result.findings)
+    parts = [
+        f"{counts[action]} {word}{'s' if counts[action] != 1 else ''}"
+        for action, word in ((Action.DENY, "denial"), (Action.WARN, "warning"), (Action.AUDIT, "audit note"))
+        if counts[action] or action is not Action.AUDIT
+    ]
+    if result.unreadable:
+        parts.append(f"{len(result.unreadable)} unreadable")
+    files = f"{result.files} file{'s' if result.files != 1 else ''}"
+    objects = f"{result.objects} object{'s' if result.objects != 1 else ''}"
+    return f"{', '.join(parts)} in {files} with {objects}"
+
+
+def as_json(result: Result) -> str:
+    return (
+        json.dumps(
+            {
+                "version": 1,
+                "files": result.files,
+                "objects": result.objects,
+                "findings": [
+                    {
+                        "rule": found.rule,
+                        "action": found.action.value,
+                        "file": found.place.file,
+                        "line": found.place.line,
+                        "column": found.place.column,
+                        "object": found.about,
+                        "path": found.path,
+                        "message": found.message,
+                        "hint": found.hint,
+                        "exempted": found.exempted,
+                        "fingerprint": fingerprint(found),
+                    }
+                    for found in result.findings
+                ],
+                "unreadable": [
+                    {
+                        "file": broken.place.file,
+                        "line": broken.place.line,
+                        "column": broken.place.column,
+                        "message": broken.message,
+                    }
+                    for broken in result.unreadable
+                ],
+            },
+            indent=2,
+        )
+        + "\n"
+    )
+
+
+def sarif(result: Result) -> str:
+    used = sorted({found.rule for found in result.findings})
+    titles = {rule.id: rule for rule in CATALOGUE}
+    rules = [
+        {
+            "id": rule,
+            "shortDescription": {"text": titles[rule].title if rule in titles else rule},
+            "fullDescription": {"text": titles[rule].explanation if rule in titles else rule},
+        }
+        for rule in used
+    ]
+    results = [
+        {
+            "ruleId": found.rule,
+            "ruleIndex": used.index(found.rule),
+            "level": _LEVELS[found.action],
+            "message": {"text": _sentence(found)},
+            "locations": [_location(found.place)],
+            "partialFingerprints": {"tiphys/v1": fingerprint(found)},
+            **(
+                {"suppressions": [{"kind": "external", "justification": found.exempted}]}
+                if found.exempted
+                else {}
+            ),
+        }
+        for found in result.findings
+    ]
+    notifications = [
+        {
+            "level": "error",
+            "message": {"text": broken.message},
+            "locations": [_location(broken.place)],
+        }
+        for broken in result.unreadable
+    ]
+    run: dict[str, Any] = {
+        "tool": {"driver": {"name": "tiphys", "version": __version__, "rules": rules}},
+        "results": results,
+        "invocations": [
+            {"executionSuccessful": not result.unreadable, "toolExecutionNotifications": notifications}
+        ],
+    }
+    return json.dumps({"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+
+
+def _location(place: Place) -> dict[str, Any]:
+    return {
+        "physicalLocation": {
+            "artifactLocation": {"uri": Path(place.file).as_posix()},
+            "region": {"startLine": place.line, "startColumn": place.column},
+        }
+    }
+
+
+def junit(result: Result) -> str:
+    """A test case for each finding and each unreadable place; a warning is a passed case with output."""
+    failures = sum(found.action is Action.DENY for found in result.findings)
+    suite = ET.Element(
+        "testsuite",
+        name="tiphys check",
+        tests=str(max(len(result.findings) + len(result.unreadable), 1)),
+        failures=str(failures),
+        errors=str(len(result.unreadable)),
+        skipped="0",
+        time="0",
+    )
+    for found in result.findings:
+        case = ET.SubElement(
+            suite, "testcase", classname=found.rule, name=f"{found.place} {found.about}", time="0"
+        )
+        tag = "failure" if found.action is Action.DENY else "system-out"
+        told = ET.SubElement(
+            case, tag, {"message": found.message, "type": found.rule} if tag == "failure" else {}
+        )
+        told.text = _sentence(found)
+    for broken in result.unreadable:
+        case = ET.SubElement(suite, "testcase", classname="unreadable", name=str(broken.place), time="0")
+        ET.SubElement(case, "error", message=broken.message, type="unreadable").text = broken.message
+    if not result.findings and not result.unreadable:
+        ET.SubElement(suite, "testcase", classname="tiphys", name=summary(result), time="0")
+    suites = ET.Element("testsuites")
+    suites.append(suite)
+    ET.indent(suites)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(suites, encoding="unicode") + "\n"
+
+
+def github(result: Result) -> str:
+    """Workflow commands: GitHub shows them beside the changed lines."""
+    lines = []
+    for found in result.findings:
+        level = {"error": "error", "warning": "warning", "note": "notice"}[_LEVELS[found.action]]
+        lines.append(_command(level, found.place, found.rule, _sentence(found)))
+    lines += [_command("error", broken.place, "unreadable", broken.message) for broken in result.unreadable]
+    return "\n".join([*lines, summary(result), ""])
+
+
+def _command(level: str, place: Place, title: str, message: str) -> str:
+    def quoted(value: str, *more: tuple[str, str]) -> str:
+        for plain, code in (("%", "%25"), ("\r", "%0D"), ("\n", "%0A"), *more):
+            value = value.replace(plain, code)
+        return value
+
+    inside = ((":", "%3A"), (",", "%2C"))
+    file, title = quoted(place.file, *inside), quoted(title, *inside)
+    return f"::{level} file={file},line={place.line},col={place.column},title={title}::{quoted(message)}"
+
+
+def markdown(result: Result) -> str:
+    """For a comment on a merge request."""
+    lines = [f"**{summary(result)}**", ""]
+    if result.findings:
+        lines += ["| | where | what |", "|---|---|---|"]
+        lines += [
+            f"| {found.action.value} `{found.rule}` | {_cell(str(found.place))} | {_cell(_sentence(found))} |"
+            for found in result.findings
+        ]
+    lines += [
+        f"- unreadable: {_cell(str(broken.place))}: {_cell(broken.message)}" for broken in result.unreadable
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _cell(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+
+
+def _sentence(found: Found) -> str:
+    where = f"{found.path}: " if found.path else ""
+    hint = f" ({found.hint})" if found.hint else ""
+    return f"{found.about}: {where}{found.message}{hint}"
+
+
+def fingerprint(found: Found) -> str:
+    """The same finding tomorrow, also when lines above it have moved."""
+    key = f"{found.rule}\0{found.place.file}\0{found.about}\0{found.path}\0{found.message}"
+    return hashlib.sha256(key.encode()).hexdigest()[:32]
+
+
+FORMATS: dict[str, Callable[[Result], str]] = {
+    "text": text,
+    "json": as_json,
+    "sarif": sarif,
+    "junit": junit,
+    "github": github,
+    "markdown": markdown,
+}
+
+
+def without(findings: Iterable[Found], known: set[str]) -> list[Found]:
+    """Those that a baseline does not hold."""
+    return [found for found in findings if fingerprint(found) not in known]
