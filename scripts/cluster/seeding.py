@@ -7,8 +7,10 @@ write to a definition for two more. What tells clusters apart, such as the uid o
 import base64
 import hashlib
 import json
+import os
 import shutil
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +29,7 @@ KEPT = {
     "roles",
     "rolebindings",
 }
+FORGOTTEN_SECONDS = 30 * 24 * 3600.0  # 65 MB that nobody has used for a month
 LAYOUT = "2"  # raise it when what is kept changes
 
 
@@ -42,8 +45,10 @@ def seed_folder(binaries: Binaries, definitions: Definitions) -> Path:
 def sow(seed: Path, target: Path) -> bool:
     """False where there is nothing to sow."""
     try:
+        os.utime(seed)
         shutil.copytree(seed, target)
-    except FileNotFoundError:
+    except (FileNotFoundError, shutil.Error):  # the latter: somebody removes it while we copy
+        shutil.rmtree(target, ignore_errors=True)
         return False
     return True
 
@@ -56,10 +61,11 @@ def harvest(cluster: "Cluster", seed: Path) -> None:
     with tempfile.TemporaryDirectory(dir=seed.parent) as scratch:
         ready = Path(scratch) / "ready"
         shutil.copytree(data, ready, ignore=shutil.ignore_patterns("*.tmp"))
-        for old in seed.parent.glob("seed-*"):
-            shutil.rmtree(old, ignore_errors=True)
         ready.rename(seed)
     cluster.stop()
+    for other in seed.parent.glob("seed-*"):
+        if time.time() - other.stat().st_mtime > FORGOTTEN_SECONDS:
+            shutil.rmtree(other, ignore_errors=True)
 
 
 def _forget_the_rest(etcd_port: int) -> None:
