@@ -12,8 +12,8 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from sidecars.delivery.lanes import key_of, supersedes
-from sidecars.delivery.memory import Memory, MemoryLimits, fingerprint
+from sidecars.delivery.lanes import supersedes
+from sidecars.delivery.memory import Memory, MemoryLimits, Sighting
 from sidecars.delivery.observing import InboxObserver
 from sidecars.delivery.outcomes import DeadLetter, Judge, Reason, Verdict, judge
 from sidecars.delivery.pacing import Backoff, Timing
@@ -58,11 +58,11 @@ _REAL = Timing()
 
 
 class _Parcel:
-    __slots__ = ("arrived", "attempts", "event", "fingerprint")
+    __slots__ = ("arrived", "attempts", "event", "seen")
 
-    def __init__(self, event: Event, *, number: int, arrived: float) -> None:
+    def __init__(self, event: Event, seen: Sighting, *, arrived: float) -> None:
         self.event = event
-        self.fingerprint = number
+        self.seen = seen
         self.arrived = arrived
         self.attempts = 0
 
@@ -137,21 +137,20 @@ class Inbox:
         while self._bytes and self._bytes + event.cost > self._limits.bytes:
             self._room = asyncio.get_running_loop().create_future()
             await self._room
-        number = fingerprint(event)
-        if number in self._pending:
+        seen = Sighting(event)
+        if seen.fingerprint in self._pending:
             self._observer.duplicate(self.peer, event)  # its acknowledgement follows when it is done
             return
-        if self._memory.knows(event):
+        if self._memory.knows(seen):
             self._observer.duplicate(self.peer, event)
             self._acknowledge(event)
             return
-        key = key_of(event)
-        line = self._lines.setdefault(key, _Line())
+        line = self._lines.setdefault(seen.key, _Line())
         self._relieve(line, event)
-        line.parcels.append(_Parcel(event, number=number, arrived=self._timing.monotonic()))
-        self._pending.add(number)
+        line.parcels.append(_Parcel(event, seen, arrived=self._timing.monotonic()))
+        self._pending.add(seen.fingerprint)
         self._bytes += event.cost
-        self._offer(key, line)
+        self._offer(seen.key, line)
         self._staff()
 
     async def settled(self) -> None:
@@ -241,7 +240,7 @@ class Inbox:
             log.error("inbox worker died", **{logs.PEER: self.peer}, exc_info=self._failure)
 
     async def _deal_with(self, key: str, line: _Line, parcel: _Parcel) -> None:
-        if not self._memory.knows(parcel.event):  # or something newer was applied since it arrived
+        if not self._memory.knows(parcel.seen):  # or something newer was applied since it arrived
             try:
                 await self._apply(parcel.event)
             except Exception as error:  # noqa: BLE001 - whatever a handler raises is judged, the line goes on
@@ -304,8 +303,8 @@ class Inbox:
             log.warning("dead letter not reported", **fields, **{logs.ERROR: logs.describe(error)})
 
     def _done(self, parcel: _Parcel) -> None:
-        self._memory.remember(parcel.event)
-        self._pending.discard(parcel.fingerprint)
+        self._memory.remember(parcel.seen)
+        self._pending.discard(parcel.seen.fingerprint)
         self._bytes -= parcel.event.cost
         self._acknowledge(parcel.event)
         if self._room is not None and not self._room.done():

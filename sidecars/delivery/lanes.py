@@ -6,7 +6,7 @@ heartbeats are sent once and forgotten.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import IntEnum
 from typing import Protocol, TypeVar
 
 from sidecars.wire.events import OBJECT_TARGETS, Event, EventType
@@ -23,11 +23,11 @@ the set-operation made from the same version of an object the same two ids.
 _DIGITS = 20  # hold every number that an outbox can reach
 
 
-class Lane(Enum):
-    STATE = auto()
-    COMMAND = auto()
-    ACKNOWLEDGEMENT = auto()
-    HEARTBEAT = auto()
+class Lane(IntEnum):
+    STATE = 0
+    COMMAND = 1
+    ACKNOWLEDGEMENT = 2
+    HEARTBEAT = 3
 
 
 # Of these the newest says all that the older ones said. A create is state too, but stays: a Go principal

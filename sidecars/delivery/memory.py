@@ -21,48 +21,54 @@ class MemoryLimits:
     state: int = 1024
 
 
+class Sighting:
+    """What tells an event apart, worked out once.
+
+    Its type belongs to its fingerprint: a spec-update and a set-operation may share both ids. So does the
+    time at which state was first sent: the ids name a version of an object, and a peer that repairs what has
+    drifted here sends the same version, or the same deletion, anew. A resend keeps its time. A command is
+    carried out once for its ids, whenever it was sent.
+    """
+
+    __slots__ = ("fingerprint", "key", "once", "order", "track")
+
+    def __init__(self, event: Event) -> None:
+        self.key = key_of(event)
+        self.order = Order.of(event)
+        # Deletions have the commands' lane, but may be done again like state.
+        self.once = lane_of(event) is Lane.COMMAND and event.type != EventType.DELETE
+        sent = "" if self.once else event.extensions.get(SENT_AT, "")
+        self.fingerprint = _number(f"{event.type}\n{event.resource_id}\n{event.event_id}\n{sent}")
+        self.track = 0 if self.order is None else _number(self.key)
+
+
 class Memory:
     __slots__ = ("_commands", "_orders", "_state")
 
     def __init__(self, limits: MemoryLimits) -> None:
-        self._commands: _Recent[str] = _Recent(limits.commands)
-        self._state: _Recent[str] = _Recent(limits.state)
-        self._orders: _Recent[tuple[str, int]] = _Recent(limits.state)
+        self._commands: _Recent[int] = _Recent(limits.commands)
+        self._state: _Recent[int] = _Recent(limits.state)
+        self._orders: _Recent[Order] = _Recent(limits.state)
 
-    def knows(self, event: Event) -> bool:
+    def knows(self, seen: Sighting) -> bool:
         """It, or something newer about the same object from the same outbox, has been dealt with."""
-        order = Order.of(event)
-        if order is not None:
-            last = self._orders.get(_number(key_of(event)))
-            if last is not None and last[0] == order.incarnation and order.number <= last[1]:
+        if seen.order is not None:
+            last = self._orders.get(seen.track)
+            if (
+                last is not None
+                and last.incarnation == seen.order.incarnation
+                and seen.order.number <= last.number
+            ):
                 return True
-        seen = self._commands if _happens_once(event) else self._state
-        return seen.get(fingerprint(event)) is not None
+        return (self._commands if seen.once else self._state).get(seen.fingerprint) is not None
 
-    def remember(self, event: Event) -> None:
-        order = Order.of(event)
-        if order is not None and not self.knows(event):
-            self._orders.put(_number(key_of(event)), (order.incarnation, order.number))
-        if _happens_once(event):
-            self._commands.put(fingerprint(event), event.type)
-        elif order is None and event.expects_acknowledgement:
-            self._state.put(fingerprint(event), event.type)
-
-
-def fingerprint(event: Event) -> int:
-    """Tells events apart. The type belongs to it: a spec-update and a set-operation may share both ids.
-
-    So does the time at which state was first sent: the ids name a version of an object, and a peer that
-    repairs what has drifted here sends the same version, or the same deletion, anew. A resend keeps its
-    time. A command is carried out once for its ids, whenever it was sent.
-    """
-    sent = "" if _happens_once(event) else event.extensions.get(SENT_AT, "")
-    return _number(f"{event.type}\n{event.resource_id}\n{event.event_id}\n{sent}")
-
-
-def _happens_once(event: Event) -> bool:
-    """Deletions have the commands' lane, but may be done again like state."""
-    return lane_of(event) is Lane.COMMAND and event.type != EventType.DELETE
+    def remember(self, seen: Sighting) -> None:
+        if seen.order is not None and not self.knows(seen):
+            self._orders.put(seen.track, seen.order)
+        if seen.once:
+            self._commands.put(seen.fingerprint, seen.fingerprint)
+        elif seen.order is None:
+            self._state.put(seen.fingerprint, seen.fingerprint)
 
 
 def _number(text: str) -> int:

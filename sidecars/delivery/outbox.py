@@ -7,7 +7,7 @@ event, an acknowledgement or the earliest resend, and an outbox without a reader
 
 import asyncio
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from uuid import uuid4
 
 from sidecars.delivery.lanes import ORDER, Lane, Order, key_of, lane_of
@@ -68,8 +68,9 @@ class Outbox:
         self._number = 0
         self._tracks: dict[str, Track] = {}
         self._under_way: dict[int, str] = {}
-        self._ready: dict[Lane, deque[str]] = {Lane.COMMAND: deque(), Lane.STATE: deque()}
-        self._windows = {Lane.COMMAND: limits.command_window, Lane.STATE: limits.state_window}
+        # By lane: keys with something to send, and how many more may be under way.
+        self._ready: tuple[deque[str], deque[str]] = (deque(), deque())
+        self._windows = [limits.state_window, limits.command_window]
         self._acknowledgements: deque[Event] = deque()
         self._heartbeat: Event | None = None
         self._resends = Resends(self._tracks, self._under_way)
@@ -169,8 +170,8 @@ class Outbox:
         self._tracks.clear()
         self._under_way.clear()
         self._acknowledgements.clear()
-        self._windows = {Lane.COMMAND: self._limits.command_window, Lane.STATE: self._limits.state_window}
-        for queue in self._ready.values():
+        self._windows = [self._limits.state_window, self._limits.command_window]
+        for queue in self._ready:
             queue.clear()
         self._wake_settled()
 
@@ -281,8 +282,7 @@ class Outbox:
         self._windows[window] -= 1
         self._under_way[entry.number] = key
         order = str(Order(self._incarnation, entry.number))
-        numbered = replace(entry.event, extensions={**entry.event.extensions, ORDER: order})
-        entry.event = numbered.stamped(self._timing.now())
+        entry.event = entry.event.stamped(self._timing.now(), also={ORDER: order})
         self._sent += 1
         self._schedule_resend(key, entry, now)
         return entry.event

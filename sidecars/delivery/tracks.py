@@ -45,6 +45,8 @@ class Track:
 
     def joined_by(self, entry: Entry) -> list[Entry]:
         """What would wait then. State does not overtake a command: that meant the state before it."""
+        if not self.waiting:
+            return [entry]
         if entry.type == EventType.DELETE:
             return [*(old for old in self.waiting if not supersedes(entry.event, old.event)), entry]
         start = len(self.waiting)

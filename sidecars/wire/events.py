@@ -123,12 +123,16 @@ class Event:
             return None
         return moment if moment.tzinfo else None
 
-    def stamped(self, now: datetime) -> "Event":
-        """With the time of its first transmission. A resend keeps it; an acknowledgement echoes it."""
-        if SENT_AT in self.extensions or not self.expects_acknowledgement:
+    def stamped(self, now: datetime, *, also: Mapping[str, str] | None = None) -> "Event":
+        """With the time of its first transmission, and what else its sender wants to have echoed. A resend
+        keeps it; an acknowledgement echoes it.
+        """
+        if not self.expects_acknowledgement or (SENT_AT in self.extensions and not also):
             return self
-        moment = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f").rstrip("0").rstrip(".") + "Z"
-        return replace(self, extensions={**self.extensions, SENT_AT: moment})
+        moment = self.extensions.get(SENT_AT) or (
+            now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f").rstrip("0").rstrip(".") + "Z"
+        )
+        return replace(self, extensions={**self.extensions, **(also or {}), SENT_AT: moment})
 
 
 def fresh_id() -> str:
