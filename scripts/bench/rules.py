@@ -14,6 +14,7 @@ from argocd.policy import Configuration
 from argocd.settings import Settings
 from scripts.bench.figures import Figure, side_by_side
 
+# Of the processor's time: nothing here waits, and other programs' turns are none of its business.
 NAME = "judging an AppProject (60 lines: 6 destinations, 4 roles, 3 windows)"
 ROUNDS = 300
 MORE = 8
@@ -24,14 +25,15 @@ HOSTILE = 10_000
 SURROUNDINGS = Surroundings(settings=Settings(), configuration=Configuration(), neighbours=Nothing())
 WRITER = Writer(user="ada", groups=("system:authenticated",))
 
-_fresh = itertools.count()
+_fresh = itertools.count(1)
 
 
 def project(
-    *, salt: str = "", times: int = 1, description: str = "Everything that the shop needs"
+    *, salt: int = 0, times: int = 1, description: str = "Everything that the shop needs"
 ) -> dict[str, Any]:
-    """With a `salt` nobody has seen its patterns and schedules, `times` makes its lists longer."""
-    copies = [f"{salt}{number or ''}" for number in range(times)]
+    """With another `salt` nobody has seen its patterns and schedules, `times` makes its lists longer."""
+    copies = [f"{salt or ''}x{number or ''}" for number in range(times)]
+    minute, hour = salt % 60, salt // 60 % 24
     return {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "AppProject",
@@ -83,9 +85,9 @@ def project(
                 }
                 for copy in copies
                 for kind, schedule, duration in (
-                    ("allow", "0 8 * * 1-5", "10h"),
-                    ("deny", "0 22 * * *", "8h"),
-                    ("deny", "0 0 24 12 *", "72h"),
+                    ("allow", f"{minute} {hour} * * 1-5", "10h"),
+                    ("deny", f"{minute} {hour} * * *", "8h"),
+                    ("deny", f"{minute} {hour} 24 12 *", "72h"),
                 )
             ],
         },
@@ -135,7 +137,7 @@ _UNSEEN: list[dict[str, Any]] = []
 
 
 def _unseen() -> None:
-    _UNSEEN[:] = [project(salt=f"n{next(_fresh)}")]
+    _UNSEEN[:] = [project(salt=next(_fresh))]
 
 
 def _first_time() -> None:
@@ -146,9 +148,9 @@ def _longest(text: str) -> float:
     pattern = (text * HOSTILE)[:HOSTILE]
     hostile = project()
     hostile["spec"]["destinations"][0]["namespace"] = pattern
-    started = time.perf_counter()
+    started = time.process_time()
     created(hostile)
-    return time.perf_counter() - started
+    return time.process_time() - started
 
 
 def _median(measured: Callable[[], object], before: Callable[[], None] | None = None) -> float:
@@ -156,7 +158,7 @@ def _median(measured: Callable[[], object], before: Callable[[], None] | None = 
     for _ in range(ROUNDS):
         if before:
             before()
-        started = time.perf_counter()
+        started = time.process_time()
         measured()
-        times.append(time.perf_counter() - started)
+        times.append(time.process_time() - started)
     return statistics.median(times)
