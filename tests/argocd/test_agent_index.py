@@ -122,6 +122,16 @@ def test_names_prefixes_and_other_patterns(pattern: str, reached: list[str]) -> 
     assert index.for_project(to("*", f"!{pattern}")) == sorted({*NAMES} - {*reached})
 
 
+def test_with_namespace_mapping_agents_must_be_placed_too() -> None:
+    index = index_of(ALL_MANAGED, AgentMapping.NAMESPACE)
+    assert index.for_project(to("*", sourceNamespaces=["prod", "/^a-/", "agent-[b]"])) == [
+        "a-b",
+        "agent-b",
+        "prod",
+    ]
+    assert index.for_project(to("*")) == []
+
+
 def test_a_change_names_who_loses_and_who_gets_it() -> None:
     index = index_of(ALL_MANAGED)
     change = index.for_change(to("prod*", "a"), to("prod", "agent-*"))
