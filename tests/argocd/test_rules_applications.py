@@ -103,6 +103,7 @@ def test_paths_that_hide_changes(paths: str, reason: str) -> None:
 def test_paths_that_show_changes(paths: str) -> None:
     annotated = application({"annotations": {names.MANIFEST_GENERATE_PATHS: paths}})
     assert not ask("application/generate-paths", annotated)
+    assert not ask("application/generate-paths", application())
 
 
 @pytest.mark.parametrize(
