@@ -15,7 +15,9 @@ _REFRESH_REQUESTS = frozenset({names.REFRESH, names.HYDRATE, names.APPLICATION_S
 _PASSING = frozenset({"status", "operation", "metadata"})
 _PASSING_METADATA = frozenset({"annotations", "finalizers", "managedFields", "resourceVersion", "generation"})
 _ANNOTATIONS: Path = ("metadata", "annotations")
-_KEYED = frozenset({_ANNOTATIONS, ("metadata", "labels")})
+
+KEYED = frozenset({_ANNOTATIONS, ("metadata", "labels")})
+"""What is read key by key: an object has a label or it has not."""
 
 
 def path_of(read: str) -> Path:
@@ -23,11 +25,6 @@ def path_of(read: str) -> Path:
     dotted, _, key = read.partition("[")
     path = tuple(dotted.split("."))
     return (*path, key.removesuffix("]")) if key else path
-
-
-def is_key(path: Path) -> bool:
-    """Whether the path names one label or annotation."""
-    return path[:-1] in _KEYED
 
 
 def differs(old: Any, new: Any, path: Path) -> bool:

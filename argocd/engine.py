@@ -11,7 +11,7 @@ from typing import Any
 
 from argocd import reading
 from argocd.catalogue import CATALOGUE
-from argocd.changing import Path, changes_only_what_passes, differs, is_key, path_of
+from argocd.changing import KEYED, Path, changes_only_what_passes, differs, path_of
 from argocd.identities import is_kubernetes_cleaning_up
 from argocd.judging import Action, Case, Finding, Kind, Operation, Rule
 from argocd.policy import Configuration, Exemption, NamespacePolicy
@@ -101,18 +101,14 @@ class _Plan:
                 mask |= bits.setdefault(path_of(read), 2 << len(bits))
             masked.append((rule, action, mask))
         self.steps = tuple(masked)
-        self._roots: dict[str, list[tuple[Path, int]]] = {}
-        self._keys: dict[Path, list[tuple[str, int]]] = {}
-        self._plain = _ALWAYS
+        self._fields: dict[Path, list[tuple[str, int]]] = {}
         for path, bit in bits.items():
-            self._roots.setdefault(path[0], []).append((path, bit))
-            if is_key(path):
-                self._keys.setdefault(path[:-1], []).append((path[-1], bit))
-            else:
-                self._plain |= bit
+            self._fields.setdefault(path[:-1], []).append((path[-1], bit))
+        self._keys = {parent: fields for parent, fields in self._fields.items() if parent in KEYED}
+        self._plain = sum((bit for path, bit in bits.items() if path[:-1] not in KEYED), _ALWAYS)
 
     def present(self, new: Mapping[str, Any]) -> int:
-        """The bits of all fields but keys that the object does not have."""
+        """The bits of all fields but labels and annotations that the object does not have."""
         found = self._plain
         for parent, keys in self._keys.items():
             if held := reading.mapping(new, *parent):
@@ -122,13 +118,15 @@ class _Plan:
         return found
 
     def changed(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> int:
-        """The bits of the fields that differ; equal top-level fields are not looked into."""
+        """The bits of the fields that differ; fields of what is equal are not looked into."""
         found = _ALWAYS
-        for root, paths in self._roots.items():
-            if reading.value(old, root) != reading.value(new, root):
-                for path, bit in paths:
-                    if differs(old, new, path):
-                        found |= bit
+        for parent, fields in self._fields.items():
+            before, after = reading.mapping(old, *parent), reading.mapping(new, *parent)
+            if parent and before == after:
+                continue
+            for field, bit in fields:
+                if before.get(field) != after.get(field) and differs(old, new, (*parent, field)):
+                    found |= bit
         return found
 
 
