@@ -94,8 +94,9 @@ class Decisions:
         if review.operation not in {"CREATE", "UPDATE"} or review.object is None or review.subresource:
             return Answer()
         known = self._known()
-        if (review.group, review.kind) == ("argoproj.io", Kind.PROJECT.value):
-            return _settle_project(review, known.surroundings)
+        case = case_of(review, known.surroundings)
+        if case is not None and case.kind is Kind.PROJECT:
+            return Answer(patch=agents_projects.admission_patch(case))
         completion = tracking_completion.complete(
             review.object,
             namespace=known.namespace(review.namespace),
@@ -144,15 +145,6 @@ def case_of(review: Review, surroundings: Surroundings) -> Case | None:
 
 def writer_of(review: Review) -> Writer:
     return Writer(user=review.user, groups=review.groups)
-
-
-def _settle_project(review: Review, surroundings: Surroundings) -> Answer:
-    """An agent's project as argocd-agent's principal would store it; its name is never changed."""
-    assert review.object is not None
-    if review.namespace != surroundings.configuration.argocd.namespace:
-        return Answer()
-    agent = agents_projects.owner_for(review.object, writer_of(review), surroundings.configuration)
-    return Answer(patch=agents_projects.settling_patch(review.object, agent)) if agent else Answer()
 
 
 def _audit(judgements: Sequence[Judgement]) -> Iterator[tuple[str, str]]:
