@@ -10,10 +10,11 @@ import click
 import structlog
 
 from tests.simulation.delivering import Delivery
+from tests.simulation.mirroring import Mirroring
 from tests.simulation.simulating import Scenario, SimulationError, simulate
 from tests.simulation.world import World
 
-SCENARIOS: dict[str, Callable[[World], Scenario]] = {Delivery.name: Delivery}
+SCENARIOS: dict[str, Callable[[World], Scenario]] = {Delivery.name: Delivery, Mirroring.name: Mirroring}
 
 
 def main() -> int:

@@ -373,7 +373,7 @@ class Delivery:
 
     # What must hold.
 
-    def unfinished(self) -> list[str]:
+    async def unfinished(self) -> list[str]:
         return [problem for ledger in self.ledgers.values() for problem in ledger.unfinished()]
 
     def violations(self) -> list[str]:

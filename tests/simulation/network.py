@@ -115,7 +115,8 @@ class Wire:
     def arrival(self, moment: float, *, in_order: bool) -> float:
         """When a message that this end sends arrives; no earlier than the one before it."""
         if in_order:
-            moment = self._last_arrival = max(moment, self._last_arrival)
+            # Not at the same moment: a loop's timers of one moment have no order.
+            moment = self._last_arrival = max(moment, self._last_arrival + 1e-6)
         return moment
 
     def take_off(self) -> None:

@@ -44,7 +44,7 @@ class Scenario(Protocol):
         """What users do during the storm, for as long as it lasts."""
         ...
 
-    def unfinished(self) -> list[str]:
+    async def unfinished(self) -> list[str]:
         """What has still to happen before all is well; nothing once the sides have converged."""
         ...
 
@@ -92,7 +92,7 @@ def simulate(make: Callable[[World], Scenario], *, seed: int, storm_seconds: flo
             group.create_task(storm.rage(storm_seconds))
             group.create_task(scenario.work(storm_seconds))
         seconds = await _converge(world, scenario)
-        problems = [*world.deaths(), *scenario.violations(), *scenario.unfinished()]
+        problems = [*world.deaths(), *scenario.violations(), *await scenario.unfinished()]
         await world.stop()
         if problems:
             raise SimulationError(scenario.name, seed, problems, world.lines)
@@ -107,8 +107,8 @@ def simulate(make: Callable[[World], Scenario], *, seed: int, storm_seconds: flo
 async def _converge(world: World, scenario: Scenario) -> float:
     began = world.loop.time()
     for _ in range(int(CONVERGENCE_SECONDS)):  # virtual seconds are free: nobody pays for looking
-        if not scenario.unfinished():
+        if not await scenario.unfinished():
             break
         await asyncio.sleep(1)
-    world.note("converged" if not scenario.unfinished() else "did not converge")
+    world.note("did not converge" if await scenario.unfinished() else "converged")
     return world.loop.time() - began

@@ -15,6 +15,7 @@ To put a sidecar in here:
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from functools import partial
 from hashlib import blake2b
 from random import Random
 from typing import Any, cast
@@ -101,13 +102,14 @@ class World:
         """The API server of that name; it never dies, only its answers fail."""
         if name not in self._stores:
             self._stores[name] = EmbeddedStore(
-                hooks=Hooks(faults=self._strike),
+                hooks=Hooks(faults=partial(self._strike, name)),
                 clock=self.loop.now,
                 random=Random(self.random.random()),
             )
         return self._stores[name]
 
-    async def _strike(self, call: Call) -> None:
+    async def _strike(self, store: str, call: Call) -> None:
+        self.note(f"{store} {call.verb} {call.name} {call.phase}")
         await asyncio.sleep(self.random.uniform(0.001, 0.01))
         if self.random.random() < self.failing:
             self.count("API calls failed")
