@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 
 from argocd import runes, time_zones
@@ -30,10 +30,11 @@ _FIELDS: tuple[tuple[int, int, dict[str, int]], ...] = (
 )
 _DAY = 24 * 60
 _LEAP_YEAR = 2024
-_LONGEST_MONTH = 31
+_SHORTEST_MONTH, _LONGEST_MONTH = 28, 31
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _LARGEST = (1 << 63) - 1
 _DIGITS = 19
+_STARS = frozenset("*?")
 _COMMAS = re.compile("[^,]+")
 
 
@@ -78,8 +79,8 @@ class Schedule:
             return True
         if len(self.months) == len(_MONTHS) and self._every_day():
             return False
-        # A day is left out, so a night and a whole day pass.
-        if minutes <= _DAY:
+        # A day is left out, so a night and a whole day pass; or a month is.
+        if minutes <= _DAY or (len(self.months) < len(_MONTHS) and minutes <= _SHORTEST_MONTH * _DAY):
             return True
         return any(overnight + (days - 1) * _DAY > minutes for days in self._days_between())
 
@@ -138,13 +139,20 @@ def _without_zone(text: str) -> str:
 
 
 def _field(text: str, low: int, high: int, names: dict[str, int]) -> tuple[frozenset[int], bool]:
+    if text in _STARS:
+        return _whole(low, high), True
     values: set[int] = set()
     any_value = False
     for item in _COMMAS.findall(text):
         first, last, step = _item(item, low, high, names)
         values.update(range(first, last + 1, step))
-        any_value = any_value or (item[0] in "*?" and step == 1)
+        any_value = any_value or (item[0] in _STARS and step == 1)
     return frozenset(values), any_value
+
+
+@cache
+def _whole(low: int, high: int) -> frozenset[int]:
+    return frozenset(range(low, high + 1))
 
 
 def _item(text: str, low: int, high: int, names: dict[str, int]) -> tuple[int, int, int]:
@@ -171,7 +179,7 @@ def _item(text: str, low: int, high: int, names: dict[str, int]) -> tuple[int, i
 
 def _span(text: str, low: int, high: int, names: dict[str, int], *, whole: str) -> tuple[int, int]:
     first, *others = text.split("-")
-    if first in {"*", "?"}:
+    if first in _STARS:
         return low, high
     begin = _number(first, names)
     if not others:

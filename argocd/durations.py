@@ -33,13 +33,18 @@ class DurationError(Exception):
 
 
 @lru_cache(maxsize=1024)
+def read(text: str) -> int | DurationError:
+    """As `parse`, with what is wrong as the answer."""
+    try:
+        return parse(text)
+    except DurationError as error:
+        return error
+
+
 def problem(text: str) -> str:
     """Go's complaint, empty where there is none."""
-    try:
-        parse(text)
-    except DurationError as error:
-        return str(error)
-    return ""
+    found = read(text)
+    return str(found) if isinstance(found, DurationError) else ""
 
 
 def parse(text: str) -> int:

@@ -18,8 +18,9 @@ from argocd import glob_parsing as parsed
 from argocd import globs
 from argocd.globs import Verdict
 
-_ONE_STAR = re.compile(r"([^\\?*\[\]{}\0\x80-\U0010ffff]*)\*?([^\\?*\[\]{}\0\x80-\U0010ffff]*)")
-"""Text around at most one star: the only surprise can be that the two sides overlap."""
+_PLAIN = r"([^\\?*\[\]{}\0\x80-\U0010ffff]*)"
+_ONE_STAR = re.compile(rf"{_PLAIN}\*{{0,2}}{_PLAIN}")
+"""Text around at most one star or pair of them: the only surprise can be that the two sides overlap."""
 _LONG = 300
 """Characters; what is longer is not tried out."""
 _SAMPLES = 40

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from argocd import runes
 from argocd.glob_building import build
-from argocd.glob_matching import Matcher, PanicError, Run, Text
+from argocd.glob_matching import Matcher, PanicError, Prefix, PrefixSuffix, Run, Suffix, Text
 from argocd.glob_parsing import GlobError, TooCostlyError, parse
 
 
@@ -47,8 +47,9 @@ class Glob:
             return Verdict.HANG
 
 
-_SPECIAL = re.compile(r"^$|[\\?*\[{\0\ufffd\ud800-\udfff]")
-"""What makes a pattern more than a text; the empty one is."""
+_PLAIN = r"([^\\?*\[{\0\ufffd\ud800-\udfff]*)"
+_LITERAL = re.compile(_PLAIN)
+_SIMPLE = re.compile(rf"{_PLAIN}(\*{{0,2}}){_PLAIN}")
 _SHORT = 300
 """Characters of what is worth remembering by the thousand; longer texts are rare and could fill the memory."""
 
@@ -58,8 +59,10 @@ def compiled(pattern: str, separators: str = "") -> Glob:
 
 
 def _compile(pattern: str, separators: str) -> Glob:
-    if not _SPECIAL.search(pattern):
-        return Glob(pattern, Text(runes.encode(pattern), len(pattern)))
+    if simple := _SIMPLE.fullmatch(pattern):
+        left, stars, right = simple.groups()
+        if (matcher := _shortcut(left, stars, right, separators)) is not None:
+            return Glob(pattern, matcher)
     try:
         return Glob(pattern, build(parse(pattern), separators))
     except GlobError as error:
@@ -68,11 +71,31 @@ def _compile(pattern: str, separators: str) -> Glob:
         return Glob(pattern, None)
 
 
+def _shortcut(left: str, stars: str, right: str, separators: str) -> Matcher | None:
+    """What most patterns are, text and perhaps one wildcard, built without the long way round."""
+    if not stars:
+        return Text(runes.encode(left), len(left)) if left else None
+    kept = tuple(runes.encode(one) for one in separators) if stars == "*" else ()
+    if left and right:
+        return None if kept else PrefixSuffix(runes.encode(left), runes.encode(right))
+    if left:
+        return Prefix(runes.encode(left), kept)
+    return Suffix(runes.encode(right), kept or None) if right else None
+
+
 _short = lru_cache(maxsize=4096)(_compile)
 _long = lru_cache(maxsize=16)(_compile)
 
 
+def compile_error(pattern: str, separators: str = "") -> str:
+    """Argo CD's complaint about the pattern; empty where it compiles."""
+    # Only a class can be malformed, and only a character that is none be unreadable.
+    return compiled(pattern, separators).error if "[" in pattern or not pattern.isascii() else ""
+
+
 def match(pattern: str, text: str, separators: str = "") -> Verdict:
+    if _LITERAL.fullmatch(pattern):
+        return Verdict.YES if pattern == text else Verdict.NO
     if len(pattern) + len(text) <= _SHORT:
         return _match(pattern, text, separators)
     return compiled(pattern, separators).match(text)

@@ -94,9 +94,10 @@ class Case:
 
     def once(self, find: Callable[["Case"], Fact]) -> Fact:
         """What the function finds in this case, worked out for the first rule that asks."""
-        if find not in self.facts:
-            self.facts[find] = find(self)
-        fact: Fact = self.facts[find]
+        try:
+            fact: Fact = self.facts[find]
+        except KeyError:
+            fact = self.facts[find] = find(self)
         return fact
 
 

@@ -21,6 +21,7 @@ _PARTS = 5
 _INVALID_IN_GROUP = re.compile(r'["\n\r\t]')
 _TABLES = {"p": 6, "g": 3, "r": 0, "e": 0, "m": 0}
 """The tables of Argo CD's casbin model, with the number of columns where it insists on one."""
+_MAY_BE_NO_CSV = re.compile(r'["\n]|^(?!p,)')
 _QUOTED = re.compile(r'"(?:[^"]|"")*"(,|$)')
 _UNQUOTED = re.compile(r'[^",]*(,|$)')
 
@@ -56,12 +57,12 @@ def policy_problems(project: str, role: str, policy: str, *, version: Version) -
 @lru_cache(maxsize=4096)
 def _problems(project: str, role: str, policy: str, version: Version) -> tuple[tuple[str, str], ...]:
     rule = f"invalid policy rule '{policy}'"
-    table, *parts = (part.strip(" ") for part in policy.split(","))
+    table, *parts = [part.strip(" ") for part in policy.split(",")]
     if table != "p" or len(parts) != _PARTS:
         return (("project/policy", f"{rule}: must be of the form: 'p, sub, res, act, obj, eft'"),)
     subject, resource, action, target, effect = parts
-    problems: list[tuple[str, str]] = []
     expected = f"proj:{project}:{role}"
+    problems: list[tuple[str, str]] = []
     if subject != expected:
         problems.append(("project/policy", f"{rule}: policy subject must be: '{expected}', not '{subject}'"))
     if resource not in _RESOURCES:
@@ -74,7 +75,7 @@ def _problems(project: str, role: str, policy: str, version: Version) -> tuple[t
         problems.append(("project/policy-object", f"{rule}: object must be of form {forms}, not '{target}'"))
     if effect not in {"allow", "deny"}:
         problems.append(("project/policy", f"{rule}: effect must be: 'allow' or 'deny'"))
-    if not problems:
+    if not problems and _MAY_BE_NO_CSV.search(policy):
         wrong = filter(None, map(line_problem, policy.split("\n")))
         problems += [("project/policy-syntax", f"policy syntax error: {problem}") for problem in wrong]
     return tuple(problems)

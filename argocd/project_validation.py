@@ -3,7 +3,7 @@
 A project that is written with kubectl passes none of these checks in Argo CD: its controllers use it as it is.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -12,6 +12,7 @@ from argocd import globs, impersonation, policies, windows
 from argocd.policy import Version
 
 _NOTHING: Mapping[str, Any] = {}
+_LISTS = (list, tuple)
 _DENIES_ALL = "!*"
 
 
@@ -39,13 +40,21 @@ def validate(project: Mapping[str, Any], *, version: Version) -> list[Problem]:
     return _Validation(project, version).problems
 
 
+_Where = tuple[str, int]
+"""A list under `spec` and a place in it: paths are only written out for what is wrong."""
+_TEXT = {str}
+
+
 class _Validation:
+    __slots__ = ("_project", "_version", "problems")
+
     def __init__(self, project: Mapping[str, Any], version: Version) -> None:
         self.problems: list[Problem] = []
         self._version = version
         spec = self._mapping(project.get("spec"), "spec")
         metadata = self._mapping(project.get("metadata"), "metadata")
-        self._project = self._text(metadata, "name", "metadata")
+        name = metadata.get("name")
+        self._project = name if isinstance(name, str) else ""
         self._destinations(spec)
         self._source_namespaces(spec)
         self._source_repos(spec)
@@ -53,13 +62,15 @@ class _Validation:
         self._windows(spec)
         self._accounts(spec)
 
-    def _add(self, rule: str, path: str, message: str, code: Code = Code.INVALID_ARGUMENT) -> None:
-        self.problems.append(Problem(rule, path, message, code))
+    def _add(
+        self, rule: str, where: _Where, rest: str, message: str, code: Code = Code.INVALID_ARGUMENT
+    ) -> None:
+        self.problems.append(Problem(rule, f"spec.{where[0]}[{where[1]}]{rest}", message, code))
 
-    # -- what is there, and whether it can be what it should be ----------------------------------------------
+    # -- what is there, and whether it is what it should be --------------------------------------------------
 
     def _wrong(self, path: str, wanted: str) -> None:
-        self._add("project/shape", path, f"must be {wanted}")
+        self.problems.append(Problem("project/shape", path, f"must be {wanted}"))
 
     def _mapping(self, value: Any, path: str) -> Mapping[str, Any]:
         if isinstance(value, Mapping):
@@ -68,186 +79,170 @@ class _Validation:
             self._wrong(path, "an object")
         return _NOTHING
 
-    def _list(self, owner: Mapping[str, Any], key: str, path: str) -> list[Any] | tuple[Any, ...]:
+    def _list(self, owner: Mapping[str, Any], key: str, where: _Where | None = None) -> Sequence[Any]:
         value = owner.get(key)
-        if isinstance(value, list | tuple):
-            return value
-        if value is not None:
-            self._wrong(f"{path}.{key}", "a list")
+        if value is None or isinstance(value, _LISTS):
+            return value or ()
+        self._wrong(f"spec.{where[0]}[{where[1]}].{key}" if where else f"spec.{key}", "a list")
         return ()
 
-    def _mappings(self, spec: Mapping[str, Any], key: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        for index, item in enumerate(self._list(spec, key, "spec")):
-            path = f"spec.{key}[{index}]"
-            yield path, self._mapping(item, path)
+    def _entries(self, spec: Mapping[str, Any], key: str) -> Iterator[tuple[_Where, Mapping[str, Any]]]:
+        for index, entry in enumerate(self._list(spec, key)):
+            # Nearly every entry is a dict, and asking the abstract class takes long.
+            yield (
+                (key, index),
+                entry if type(entry) is dict else self._mapping(entry, f"spec.{key}[{index}]"),
+            )
 
-    def _text(self, owner: Mapping[str, Any], key: str, path: str) -> str:
-        value = owner.get(key)
-        if isinstance(value, str):
-            return value
-        if value is not None:
-            self._wrong(f"{path}.{key}", "a text")
-        return ""
+    def _fields(self, owner: Mapping[str, Any], keys: tuple[str, ...], where: _Where) -> list[str]:
+        """The texts of these fields; what is missing or no text is empty."""
+        values = [owner.get(key, "") for key in keys]
+        if set(map(type, values)) != _TEXT:
+            for place, value in enumerate(values):
+                if not isinstance(value, str):
+                    if value is not None:
+                        self._wrong(f"spec.{where[0]}[{where[1]}].{keys[place]}", "a text")
+                    values[place] = ""
+        return values
 
-    def _texts(self, owner: Mapping[str, Any], key: str, path: str) -> list[str]:
-        texts: list[str] = []
-        for item in self._list(owner, key, path):
-            if isinstance(item, str):
-                texts.append(item)
-                continue
-            if item is not None:
-                self._wrong(f"{path}.{key}[{len(texts)}]", "a text")
-            texts.append("")
-        return texts
+    def _texts(self, owner: Mapping[str, Any], key: str, where: _Where | None = None) -> Sequence[str]:
+        values = self._list(owner, key, where)
+        if not values or set(map(type, values)) == _TEXT:
+            return values
+        at = f"spec.{where[0]}[{where[1]}].{key}" if where else f"spec.{key}"
+        for index, value in enumerate(values):
+            if value is not None and not isinstance(value, str):
+                self._wrong(f"{at}[{index}]", "a text")
+        return [value if isinstance(value, str) else "" for value in values]
 
     # -- the checks ------------------------------------------------------------------------------------------
 
     def _destinations(self, spec: Mapping[str, Any]) -> None:
         seen: set[str] = set()
-        for path, entry in self._mappings(spec, "destinations"):
-            name = self._text(entry, "name", path)
-            server = self._text(entry, "server", path)
-            namespace = self._text(entry, "namespace", path)
-            if _DENIES_ALL in {name, server, namespace}:
-                for key, value in (("name", name), ("server", server), ("namespace", namespace)):
+        for where, entry in self._entries(spec, "destinations"):
+            name, server, namespace = fields = self._fields(entry, _DESTINATION, where)
+            if _DENIES_ALL in fields:
+                for key, value in zip(_DESTINATION, fields, strict=True):
                     if value == _DENIES_ALL:
-                        self._add(
-                            "project/destination-format",
-                            f"{path}.{key}",
-                            f"{key} has an invalid format, '!*'",
-                        )
+                        message = f"{key} has an invalid format, '!*'"
+                        self._add("project/destination-format", where, f".{key}", message)
             target = f"{server or name}/{namespace}"
             if target in seen:
-                self._add("project/duplicate-destination", path, f"destination '{target}' already added")
+                self._add("project/duplicate-destination", where, "", f"destination '{target}' already added")
             seen.add(target)
 
     def _source_namespaces(self, spec: Mapping[str, Any]) -> None:
-        seen: set[str] = set()
-        for index, namespace in enumerate(self._texts(spec, "sourceNamespaces", "spec")):
-            if namespace in seen:
-                self._add(
-                    "project/duplicate-source-namespace",
-                    f"spec.sourceNamespaces[{index}]",
-                    f"source namespace '{namespace}' already added",
-                )
-            seen.add(namespace)
+        for index, namespace in _repeated(self._texts(spec, "sourceNamespaces")):
+            message = f"source namespace '{namespace}' already added"
+            self._add("project/duplicate-source-namespace", ("sourceNamespaces", index), "", message)
 
     def _source_repos(self, spec: Mapping[str, Any]) -> None:
-        seen: set[str] = set()
-        for index, url in enumerate(self._texts(spec, "sourceRepos", "spec")):
-            path = f"spec.sourceRepos[{index}]"
+        urls = self._texts(spec, "sourceRepos")
+        repeated = dict(_repeated(urls))
+        if not repeated and _DENIES_ALL not in urls:
+            return
+        for index, url in enumerate(urls):
+            where = ("sourceRepos", index)
             if url == _DENIES_ALL:
-                self._add("project/source-repo-format", path, "source repository has an invalid format, '!*'")
-            if url in seen:
-                self._add("project/duplicate-source-repo", path, f"source repository '{url}' already added")
-            seen.add(url)
+                message = "source repository has an invalid format, '!*'"
+                self._add("project/source-repo-format", where, "", message)
+            if index in repeated:
+                message = f"source repository '{url}' already added"
+                self._add("project/duplicate-source-repo", where, "", message)
 
     def _roles(self, spec: Mapping[str, Any]) -> None:
         seen: set[str] = set()
-        for path, role in self._mappings(spec, "roles"):
-            name = self._text(role, "name", path)
+        for where, role in self._entries(spec, "roles"):
+            (name,) = self._fields(role, ("name",), where)
             if name in seen:
-                self._add(
-                    "project/duplicate-role", path, f"role '{name}' already exists", Code.ALREADY_EXISTS
-                )
+                message = f"role '{name}' already exists"
+                self._add("project/duplicate-role", where, "", message, Code.ALREADY_EXISTS)
             seen.add(name)
             if problem := policies.role_name_problem(name):
-                self._add("project/role-name", f"{path}.name", problem)
-            self._policies(role, name, path)
-            self._groups(role, name, path)
+                self._add("project/role-name", where, ".name", problem)
+            self._policies(role, name, where)
+            self._groups(role, name, where)
 
-    def _policies(self, role: Mapping[str, Any], name: str, path: str) -> None:
-        seen: set[str] = set()
-        for index, policy in enumerate(self._texts(role, "policies", path)):
-            at = f"{path}.policies[{index}]"
-            if policy in seen:
+    def _policies(self, role: Mapping[str, Any], name: str, where: _Where) -> None:
+        listed = self._texts(role, "policies", where)
+        repeated = dict(_repeated(listed))
+        for index, policy in enumerate(listed):
+            if index in repeated:
+                message = f"policy '{policy}' already exists for role '{name}'"
                 self._add(
-                    "project/duplicate-policy",
-                    at,
-                    f"policy '{policy}' already exists for role '{name}'",
-                    Code.ALREADY_EXISTS,
+                    "project/duplicate-policy", where, f".policies[{index}]", message, Code.ALREADY_EXISTS
                 )
-            seen.add(policy)
             for rule, problem in policies.policy_problems(self._project, name, policy, version=self._version):
-                self._add(rule, at, problem)
+                self._add(rule, where, f".policies[{index}]", problem)
 
-    def _groups(self, role: Mapping[str, Any], name: str, path: str) -> None:
-        seen: set[str] = set()
-        for index, group in enumerate(self._texts(role, "groups", path)):
-            at = f"{path}.groups[{index}]"
-            if group in seen:
-                self._add(
-                    "project/duplicate-group",
-                    at,
-                    f"group '{group}' already exists for role '{name}'",
-                    Code.ALREADY_EXISTS,
-                )
-            seen.add(group)
+    def _groups(self, role: Mapping[str, Any], name: str, where: _Where) -> None:
+        listed = self._texts(role, "groups", where)
+        repeated = dict(_repeated(listed))
+        for index, group in enumerate(listed):
+            if index in repeated:
+                message = f"group '{group}' already exists for role '{name}'"
+                self._add("project/duplicate-group", where, f".groups[{index}]", message, Code.ALREADY_EXISTS)
             if problem := policies.group_problem(group):
-                self._add("project/group-name", at, problem)
+                self._add("project/group-name", where, f".groups[{index}]", problem)
 
     def _windows(self, spec: Mapping[str, Any]) -> None:
         seen: set[tuple[Any, ...]] = set()
-        for index, item in enumerate(self._list(spec, "syncWindows", "spec")):
+        for index, item in enumerate(self._list(spec, "syncWindows")):
             if item is None:
                 continue
-            path = f"spec.syncWindows[{index}]"
-            window = self._mapping(item, path)
-            identity = windows.identity(window, version=self._version)
+            where = ("syncWindows", index)
+            window = self._mapping(item, f"spec.syncWindows[{index}]") if type(item) is not dict else item
+            fields = self._fields(window, _WINDOW, where)
+            targets = [self._texts(window, key, where) for key in windows.TARGETS]
+            identity = windows.identity_of(fields, targets, window.get("andOperator"), version=self._version)
             if identity in seen:
                 kind, schedule, duration = identity[:3]
-                self._add(
-                    "project/duplicate-sync-window",
-                    path,
-                    f"sync window with kind '{kind}', schedule '{schedule}', and duration '{duration}' already exists",
-                    Code.ALREADY_EXISTS,
-                )
+                named = f"kind '{kind}', schedule '{schedule}', and duration '{duration}'"
+                message = f"sync window with {named} already exists"
+                self._add("project/duplicate-sync-window", where, "", message, Code.ALREADY_EXISTS)
             seen.add(identity)
-            self._window(window, path)
-
-    def _window(self, window: Mapping[str, Any], path: str) -> None:
-        for key in windows.TARGETS:
-            self._texts(window, key, path)
-        for key, check in _WINDOW_FIELDS:
-            if problem := check(self._text(window, key, path)):
-                self._add(f"project/sync-window-{key}", f"{path}.{key}", problem, Code.NONE)
-        if problem := windows.target_problem(window):
-            self._add("project/sync-window-target", path, problem, Code.OUT_OF_RANGE)
+            for key, problem in windows.field_problems(*fields[:4]):
+                self._add(f"project/sync-window-{key}", where, f".{key}", problem, Code.NONE)
+            if not any(targets):
+                problem = windows.target_problem(*fields[:3])
+                self._add("project/sync-window-target", where, "", problem, Code.OUT_OF_RANGE)
 
     def _accounts(self, spec: Mapping[str, Any]) -> None:
         seen: set[str] = set()
-        for path, entry in self._mappings(spec, "destinationServiceAccounts"):
-            server = self._text(entry, "server", path)
-            namespace = self._text(entry, "namespace", path)
-            account = self._text(entry, "defaultServiceAccount", path)
-            for key, wrong in (
-                ("server", _is_no_plain_glob(server)),
-                ("namespace", _is_no_plain_glob(namespace)),
-                ("defaultServiceAccount", impersonation.is_forbidden(account)),
-            ):
-                if wrong:
-                    self._add(
-                        "project/destination-service-account",
-                        f"{path}.{key}",
-                        f"{key} has an invalid format, '{entry.get(key) or ''}'",
-                    )
+        for where, entry in self._entries(spec, "destinationServiceAccounts"):
+            server, namespace, account = fields = self._fields(entry, _ACCOUNT, where)
+            wrong = (
+                _is_no_plain_glob(server),
+                _is_no_plain_glob(namespace),
+                impersonation.is_forbidden(account),
+            )
+            if any(wrong):
+                for key, value, is_wrong in zip(_ACCOUNT, fields, wrong, strict=True):
+                    if is_wrong:
+                        message = f"{key} has an invalid format, '{value}'"
+                        self._add("project/destination-service-account", where, f".{key}", message)
             target = f"{server}/{namespace}"
             if target in seen:
-                self._add(
-                    "project/duplicate-destination-service-account",
-                    path,
-                    f"destinationServiceAccount '{target}' already added",
-                )
+                message = f"destinationServiceAccount '{target}' already added"
+                self._add("project/duplicate-destination-service-account", where, "", message)
             seen.add(target)
 
 
-_WINDOW_FIELDS = (
-    ("kind", windows.kind_problem),
-    ("schedule", windows.schedule_problem),
-    ("duration", windows.duration_problem),
-    ("description", windows.description_problem),
-)
+_DESTINATION = ("name", "server", "namespace")
+_ACCOUNT = ("server", "namespace", "defaultServiceAccount")
+_WINDOW = ("kind", "schedule", "duration", "description", "timeZone")
+
+
+def _repeated(texts: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """The texts that were there before, with their places."""
+    if len(set(texts)) == len(texts):
+        return
+    seen: set[str] = set()
+    for index, text in enumerate(texts):
+        if text in seen:
+            yield index, text
+        seen.add(text)
 
 
 def _is_no_plain_glob(pattern: str) -> bool:
-    return "!" in pattern or bool(globs.compiled(pattern).error)
+    return "!" in pattern or bool(globs.compile_error(pattern))

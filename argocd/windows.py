@@ -1,6 +1,6 @@
 """Sync windows: what Argo CD's API server checks, which two are the same, and which applications one is about."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -15,72 +15,65 @@ IDENTITY_SINCE: Version = (3, 2)
 LONGEST_DESCRIPTION = 255
 """Bytes, though the message says characters."""
 
+_LONG = 300
+"""Characters; longer texts are not worth remembering."""
+
 TARGETS = ("applications", "namespaces", "clusters")
 
 
-def kind_problem(kind: str) -> str:
-    return "" if kind in {"allow", "deny"} else f"kind '{kind}' mismatch: can only be allow or deny"
+def field_problems(kind: str, schedule: str, duration: str, description: str) -> tuple[tuple[str, str], ...]:
+    """Each field that is wrong and what Argo CD says of it, in the order in which it looks."""
+    if len(description) > _LONG or len(schedule) + len(duration) + len(kind) > _LONG:
+        return _field_problems.__wrapped__(kind, schedule, duration, description)
+    return _field_problems(kind, schedule, duration, description)
 
 
 @lru_cache(maxsize=1024)
-def schedule_problem(schedule: str) -> str:
-    """What Argo CD says; where it would panic, that it would."""
+def _field_problems(kind: str, schedule: str, duration: str, description: str) -> tuple[tuple[str, str], ...]:
+    problems = []
+    if kind not in {"allow", "deny"}:
+        problems.append(("kind", f"kind '{kind}' mismatch: can only be allow or deny"))
     read = cron.read(schedule)
-    if isinstance(read, cron.Schedule):
-        return ""
-    if isinstance(read, cron.SchedulePanicError):
-        return f"cannot parse schedule '{schedule}': Argo CD panics on {read}"
-    return f"cannot parse schedule '{schedule}': {read}"
+    if not isinstance(read, cron.Schedule):
+        reason = f"Argo CD panics on {read}" if isinstance(read, cron.SchedulePanicError) else read
+        problems.append(("schedule", f"cannot parse schedule '{schedule}': {reason}"))
+    if problem := durations.problem(duration):
+        problems.append(("duration", f"cannot parse duration '{duration}': {problem}"))
+    if len(runes.encode(description)) > LONGEST_DESCRIPTION:
+        problems.append(("description", "description must not exceed 255 characters"))
+    return tuple(problems)
 
 
 def panics(schedule: str) -> bool:
     return isinstance(cron.read(schedule), cron.SchedulePanicError)
 
 
-@lru_cache(maxsize=1024)
-def duration_problem(duration: str) -> str:
-    problem = durations.problem(duration)
-    return f"cannot parse duration '{duration}': {problem}" if problem else ""
-
-
-def description_problem(description: str) -> str:
-    if len(description) <= LONGEST_DESCRIPTION // 4 or len(runes.encode(description)) <= LONGEST_DESCRIPTION:
-        return ""
-    return "description must not exceed 255 characters"
-
-
-def target_problem(window: Window) -> str:
-    if any(reading.sequence(window, key) for key in TARGETS):
-        return ""
-    kind, schedule, duration = (reading.text(window, key) for key in ("kind", "schedule", "duration"))
+def target_problem(kind: str, schedule: str, duration: str) -> str:
     return f"window '{kind}':'{schedule}':'{duration}' requires one of application, cluster or namespace"
 
 
 def problems(window: Window) -> list[str]:
-    """Everything that is wrong with one window, in the order in which Argo CD looks."""
-    kind, schedule, duration, description = (
-        reading.text(window, key) for key in ("kind", "schedule", "duration", "description")
-    )
-    found = (
-        kind_problem(kind),
-        schedule_problem(schedule),
-        duration_problem(duration),
-        description_problem(description),
-    )
-    return [problem for problem in found if problem]
+    """Everything that is wrong with one window by itself, in the order in which Argo CD looks."""
+    fields = (reading.text(window, key) for key in ("kind", "schedule", "duration", "description"))
+    return [problem for _, problem in field_problems(*fields)]
+
+
+def identity_of(
+    fields: Sequence[str], targets: Iterable[Iterable[str]], and_operator: Any, *, version: Version
+) -> tuple[Any, ...]:
+    """What two windows of a project must not have in common; the order of a list counts.
+
+    `fields` begin with kind, schedule and duration and end with the time zone.
+    """
+    if version < IDENTITY_SINCE:
+        return tuple(fields[:3])
+    return (*fields[:3], *map(tuple, targets), fields[-1], and_operator is True)
 
 
 def identity(window: Window, *, version: Version) -> tuple[Any, ...]:
-    """What two windows of a project must not have in common; the order of a list counts."""
-    core = tuple(reading.text(window, key) for key in ("kind", "schedule", "duration"))
-    if version < IDENTITY_SINCE:
-        return core
-    return (
-        *core,
-        *(tuple(_texts(window, key)) for key in TARGETS),
-        reading.text(window, "timeZone"),
-        reading.value(window, "andOperator") is True,
-    )
+    fields = [reading.text(window, key) for key in ("kind", "schedule", "duration", "timeZone")]
+    targets = [_texts(window, key) for key in TARGETS]
+    return identity_of(fields, targets, reading.value(window, "andOperator"), version=version)
 
 
 def _texts(window: Window, key: str) -> list[str]:

@@ -3,7 +3,8 @@
 Its API server looks at none of them, but for those of destinationServiceAccounts.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping
 from enum import Enum, auto
 from functools import lru_cache
 from typing import Any
@@ -12,11 +13,16 @@ from argocd import git_urls, globs, paths, pattern_lists, reading, regexes, wind
 from argocd.glob_surprises import Kind as Surprising
 from argocd.glob_surprises import surprises
 from argocd.judging import Action, Case, Check, Finding, Profile, Rule
+from argocd.remembering import remembered
 from argocd.rules import examples
-from argocd.rules.projects import PROJECT
+from argocd.rules.projects import PROJECT, noticed
 
 _LONG = 300
 """Characters; longer patterns are not worth remembering."""
+
+
+_HARMLESS = re.compile(r"[A-Za-z0-9.:@_-][A-Za-z0-9.:@_/-]*\*{0,2}|\*{1,2}")
+"""What most patterns are: text with a star at its end means the same everywhere."""
 
 
 class _Place(Enum):
@@ -44,6 +50,7 @@ _RULE_OF = {
 }
 
 
+@remembered
 def _found(case: Case) -> list[Finding]:
     """What is wrong with every pattern of the project; one pass serves all rules about them."""
     spec = reading.mapping(case.object, "spec")
@@ -76,6 +83,8 @@ def _entries(
 
 
 def _problems(pattern: str, place: _Place) -> tuple[_Problem, ...]:
+    if _HARMLESS.fullmatch(pattern):
+        return ()
     return (_remembered if len(pattern) <= _LONG else _judged)(pattern, place)
 
 
@@ -105,7 +114,7 @@ def _repository(pattern: str) -> tuple[_Problem, ...]:
 
 
 def _glob(pattern: str, *, denies: bool = False, separators: str = "") -> Iterator[_Problem]:
-    if error := globs.compiled(pattern, separators).error:
+    if error := globs.compile_error(pattern, separators):
         meaning = "so this denial permits everything" if denies else "so it matches nothing"
         yield "project/glob-invalid", f"'{pattern}' does not compile: {error}; {meaning}"
         return
@@ -130,19 +139,22 @@ def _expression(pattern: str) -> Iterator[_Problem]:
         yield "project/regular-expression-unsupported", f"'{pattern}': {expression.unsupported}"
 
 
-def _kinds(case: Case) -> Iterator[Finding]:
+@remembered
+def _kinds(case: Case) -> list[Finding]:
+    found: list[Finding] = []
     spec = reading.mapping(case.object, "spec")
     for key in _KIND_LISTS:
+        if key not in spec:
+            continue
         for index, entry in enumerate(reading.sequence(spec, key)):
             for field in ("group", "kind", "name"):
                 pattern = reading.text(entry, field)
                 if pattern and paths.is_malformed(pattern):
-                    yield Finding(
-                        "project/kind-pattern",
-                        f"spec.{key}[{index}].{field}",
-                        f"'{pattern}' is malformed, so the entry matches nothing",
-                        "Close the bracket, and put a backslash before a character that is special.",
-                    )
+                    path = f"spec.{key}[{index}].{field}"
+                    said = f"'{pattern}' is malformed, so the entry matches nothing"
+                    hint = "Close the bracket, and put a backslash before a character that is special."
+                    found.append(Finding("project/kind-pattern", path, said, hint))
+    return found
 
 
 _KIND_LISTS = (
@@ -161,14 +173,6 @@ HINTS = {
     "project/regular-expression": "Correct it, or write a glob without the slashes.",
     "project/regular-expression-unsupported": "Write a glob, or an expression without lookaround and references.",
 }
-
-
-def _reported(rule: str) -> Check:
-    def check(case: Case) -> Iterable[Finding]:
-        found = case.once(_found)
-        return [finding for finding in found if finding.rule == rule] if found else ()
-
-    return check
 
 
 _READS = tuple(
@@ -204,7 +208,7 @@ def _rule(
         explanation=explanation,
         bad=examples.project(spec=bad),
         good=examples.project(spec=good),
-        check=check or _reported(rule),
+        check=check or noticed(rule, _found),
     )
 
 
@@ -302,6 +306,6 @@ RULES = (
         bad="namespaceResourceBlacklist: [{group: '', kind: '[Secret'}]",
         good="namespaceResourceBlacklist: [{group: '', kind: Secret}]",
         reads=tuple(f"spec.{key}" for key in _KIND_LISTS),
-        check=_kinds,
+        check=noticed("project/kind-pattern", _kinds),
     ),
 )

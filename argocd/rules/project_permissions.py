@@ -7,27 +7,45 @@ from argocd import git_urls, names, pattern_lists, reading
 from argocd.globs import Verdict
 from argocd.judging import Action, Case, Check, Finding, Profile, Rule
 from argocd.projects import destination_permitted
+from argocd.remembering import remembered
 from argocd.rules import examples
-from argocd.rules.projects import PROJECT
+from argocd.rules.projects import PROJECT, noticed
 
 _EVERYTHING = frozenset({"*", "**", "/.*/", "/^.*$/", "//"})
 _SPECIAL = "*[{\\"
-_WILD = frozenset("*?[{")
+_WILD = frozenset("*?[{!")
 
 
-def _only_denials(case: Case) -> Iterator[Finding]:
-    repositories = reading.texts(case.object, "spec", "sourceRepos")
-    if repositories and all(map(pattern_lists.is_denial, repositories)):
-        yield _permits_the_rest("spec.sourceRepos", "repository")
-    destinations = reading.sequence(case.object, "spec", "destinations")
-    if destinations and all(map(_denies, destinations)):
-        yield _permits_the_rest("spec.destinations", "destination")
+@remembered
+def _odd_sources(case: Case) -> list[Finding]:
+    found: list[Finding] = []
+    entries = reading.texts(case.object, "spec", "sourceRepos")
+    if entries and all(map(pattern_lists.is_denial, entries)):
+        found.append(_permits_the_rest("spec.sourceRepos", "repository"))
+    for index, entry in enumerate(reading.sequence(case.object, "spec", "sourceRepos")):
+        if isinstance(entry, str) and (problem := _source_problem(entry)):
+            rule, said, hint = problem
+            found.append(Finding(rule, f"spec.sourceRepos[{index}]", said, hint))
+    return found
 
 
-def _denies(destination: Any) -> bool:
-    return any(
-        pattern_lists.is_denial(reading.text(destination, key)) for key in ("server", "name", "namespace")
-    )
+def _source_problem(entry: str) -> tuple[str, str, str] | None:
+    if entry in {"*", "**"}:
+        return (
+            "project/source-repo-wildcard",
+            f"'{entry}' permits every repository there is",
+            "Name the repositories or their organisation, as https://git.example.com/shop/*",
+        )
+    url = entry.removeprefix("!")
+    normalized = git_urls.normalize(url)
+    if not normalized:
+        said = f"Argo CD cannot read '{url}' as a URL, so it stands for every other URL that it cannot read"
+    elif "%" in normalized and any(normalized.count(one) < url.count(one) for one in _SPECIAL):
+        said = f"Argo CD escapes '{url}' to '{normalized}', and an escaped wildcard or brace is none"
+    else:
+        return None
+    hint = "Write ssh://git@host/path or git@host:path, and no braces in a path."
+    return "project/source-repo-unreadable", said, hint
 
 
 def _permits_the_rest(path: str, what: str) -> Finding:
@@ -39,141 +57,111 @@ def _permits_the_rest(path: str, what: str) -> Finding:
     )
 
 
-def _repository_wildcard(case: Case) -> Iterator[Finding]:
-    for index, url in enumerate(reading.sequence(case.object, "spec", "sourceRepos")):
-        if url in {"*", "**"}:
-            yield Finding(
-                "project/source-repo-wildcard",
-                f"spec.sourceRepos[{index}]",
-                f"'{url}' permits every repository there is",
-                "Name the repositories or their organisation, as https://git.example.com/shop/*",
-            )
+def _only_denials(case: Case) -> Iterable[Finding]:
+    findings = [*case.once(_odd_sources), *case.once(_odd_destinations)]
+    return [finding for finding in findings if finding.rule == "project/only-denials"]
 
 
-def _repository_unreadable(case: Case) -> Iterator[Finding]:
-    for index, entry in enumerate(reading.sequence(case.object, "spec", "sourceRepos")):
-        if not isinstance(entry, str):
-            continue
-        url = entry.removeprefix("!")
-        normalized = git_urls.normalize(url)
-        if not normalized:
-            said = (
-                f"Argo CD cannot read '{url}' as a URL, so it stands for every other URL that it cannot read"
-            )
-        elif any(normalized.count(one) < url.count(one) for one in _SPECIAL):
-            said = f"Argo CD escapes '{url}' to '{normalized}', and an escaped wildcard or brace is none"
-        else:
-            continue
-        yield Finding(
-            "project/source-repo-unreadable",
-            f"spec.sourceRepos[{index}]",
-            said,
-            "Write ssh://git@host/path or git@host:path, and no braces in a path.",
-        )
-
-
-def _destination_server(case: Case) -> Iterator[Finding]:
-    for index, entry in enumerate(reading.sequence(case.object, "spec", "destinations")):
-        server = reading.text(entry, "server").removeprefix("!")
-        if not server or not _WILD.isdisjoint(server):
-            continue
-        if "://" not in server:
-            said = f"'{server}' is no URL; a cluster's name belongs into `name`"
-        elif server.endswith("/"):
-            said = f"'{server}' ends with a slash, and the URLs of clusters do not"
-        else:
-            continue
-        yield Finding(
-            "project/destination-server",
-            f"spec.destinations[{index}].server",
-            f"{said}, so the entry matches no cluster",
-            "Write the server as the cluster's secret does, or give the cluster's name.",
-        )
-
-
-def _destination_incomplete(case: Case) -> Iterator[Finding]:
-    for index, entry in enumerate(reading.sequence(case.object, "spec", "destinations")):
-        if not isinstance(entry, Mapping):
-            continue
-        if not reading.text(entry, "server") and not reading.text(entry, "name"):
-            said = "neither a server nor a name: the entry matches no cluster"
-        elif not reading.text(entry, "namespace"):
-            said = "no namespace: the entry matches applications without a destination namespace alone"
-        else:
-            continue
-        yield Finding(
-            "project/destination-incomplete",
-            f"spec.destinations[{index}]",
-            said,
-            "Give a server or a name, and a namespace; '*' is any.",
-        )
-
-
-def _destination_control_plane(case: Case) -> Iterable[Finding]:
-    path = case.once(_way_to_the_control_plane)
-    if not path:
-        return ()
-    namespace = case.surroundings.configuration.argocd.namespace
-    said = f"applications of this project may deploy to {namespace}, where they can give themselves any right"
-    hint = f"Name the namespaces that are meant, or add a denial: namespace '!{namespace}'."
-    return [Finding("project/destination-control-plane", path, said, hint)]
-
-
-def _way_to_the_control_plane(case: Case) -> str:
-    """The path of an entry that permits Argo CD's own namespace; empty where none does."""
+@remembered
+def _odd_destinations(case: Case) -> list[Finding]:
+    found: list[Finding] = []
     entries = reading.sequence(case.object, "spec", "destinations")
-    if not entries or reading.value(case.object, "spec", "permitOnlyProjectScopedClusters") is True:
-        return ""
+    denials = 0
     for index, entry in enumerate(entries):
-        if _permits_control_plane([entry], case):
-            return f"spec.destinations[{index}]" if _permits_control_plane(entries, case) else ""
+        server, name, namespace = (reading.text(entry, key) for key in ("server", "name", "namespace"))
+        denials += "!" in {server[:1], name[:1], namespace[:1]}
+        if said := _server_problem(server):
+            path = f"spec.destinations[{index}].server"
+            hint = "Write the server as the cluster's secret does, or give the cluster's name."
+            found.append(
+                Finding("project/destination-server", path, f"{said}, so the entry matches no cluster", hint)
+            )
+        if (said := _missing(server or name, namespace)) and isinstance(entry, Mapping):
+            path = f"spec.destinations[{index}]"
+            hint = "Give a server or a name, and a namespace; '*' is any."
+            found.append(Finding("project/destination-incomplete", path, said, hint))
+    if entries and denials == len(entries):
+        found.append(_permits_the_rest("spec.destinations", "destination"))
+    return found
+
+
+def _server_problem(server: str) -> str:
+    server = server.removeprefix("!")
+    if not server or not _WILD.isdisjoint(server):
+        return ""
+    if "://" not in server:
+        return f"'{server}' is no URL; a cluster's name belongs into `name`"
+    return f"'{server}' ends with a slash, and the URLs of clusters do not" if server.endswith("/") else ""
+
+
+def _missing(cluster: str, namespace: str) -> str:
+    if not cluster:
+        return "neither a server nor a name: the entry matches no cluster"
+    if not namespace:
+        return "no namespace: the entry matches applications without a destination namespace alone"
     return ""
 
 
-def _permits_control_plane(entries: Any, case: Case) -> bool:
+@remembered
+def _odd_reach(case: Case) -> list[Finding]:
+    """Ways to Argo CD's own namespace, and who may take them."""
+    found: list[Finding] = []
+    control_plane = case.surroundings.configuration.argocd.namespace
+    way = _way_to(control_plane, case.object)
+    if way:
+        said = f"applications of this project may deploy to {control_plane}, where they can give themselves any right"
+        hint = f"Name the namespaces that are meant, or add a denial: namespace '!{control_plane}'."
+        found.append(Finding("project/destination-control-plane", way, said, hint))
+    for index, entry in enumerate(reading.sequence(case.object, "spec", "sourceNamespaces")):
+        path = f"spec.sourceNamespaces[{index}]"
+        if entry == control_plane:
+            said = f"applications in {control_plane} may always use every project, whatever this list says"
+            found.append(Finding("project/source-namespace-control-plane", path, said, "Remove the entry."))
+        elif isinstance(entry, str) and entry in _EVERYTHING and (privilege := _privilege(case.object, way)):
+            said = f"whoever can create an Application in any namespace may use this project, and {privilege}"
+            hint = "Name the namespaces that are meant."
+            found.append(Finding("project/source-namespace-wildcard", path, said, hint))
+    return found
+
+
+def _way_to(namespace: str, project: Mapping[str, Any]) -> str:
+    """The path of a destination that permits this namespace of Argo CD's cluster; empty where none does."""
+    listed = reading.sequence(project, "spec", "destinations")
+    entries = {index: entry for index, entry in enumerate(listed) if _may_mean_here(entry)}
+    scoped = reading.value(project, "spec", "permitOnlyProjectScopedClusters") is True
+    if scoped or not entries or not _permits(namespace, list(entries.values())):
+        return ""
+    permitting = (index for index, entry in entries.items() if _permits(namespace, [entry]))
+    return f"spec.destinations[{next(permitting)}]"
+
+
+def _may_mean_here(destination: Any) -> bool:
+    """Whether the entry can say anything about Argo CD's own cluster; most name another one."""
+    server, name = reading.text(destination, "server"), reading.text(destination, "name")
+    return (
+        server == names.IN_CLUSTER_SERVER
+        or name == names.IN_CLUSTER_NAME
+        or not _WILD.isdisjoint(server)
+        or not _WILD.isdisjoint(name)
+    )
+
+
+def _permits(namespace: str, entries: Any) -> bool:
     verdict = destination_permitted(
         {"spec": {"destinations": entries}},
         server=names.IN_CLUSTER_SERVER,
         name=names.IN_CLUSTER_NAME,
-        namespace=case.surroundings.configuration.argocd.namespace,
+        namespace=namespace,
     )
     return verdict is Verdict.YES
 
 
-def _source_namespaces(case: Case) -> Iterator[Finding]:
-    control_plane = case.surroundings.configuration.argocd.namespace
-    for index, entry in enumerate(reading.sequence(case.object, "spec", "sourceNamespaces")):
-        path = f"spec.sourceNamespaces[{index}]"
-        if entry == control_plane:
-            yield Finding(
-                "project/source-namespace-control-plane",
-                path,
-                f"applications in {control_plane} may always use every project, whatever this list says",
-                "Remove the entry.",
-            )
-
-
-def _source_namespace_wildcard(case: Case) -> Iterator[Finding]:
-    entries = reading.sequence(case.object, "spec", "sourceNamespaces")
-    if not entries:
-        return
-    privilege = _privilege(case)
-    for index, entry in enumerate(entries):
-        if privilege and isinstance(entry, str) and entry in _EVERYTHING:
-            yield Finding(
-                "project/source-namespace-wildcard",
-                f"spec.sourceNamespaces[{index}]",
-                f"whoever can create an Application in any namespace may use this project, and {privilege}",
-                "Name the namespaces that are meant.",
-            )
-
-
-def _privilege(case: Case) -> str:
-    if reading.text(case.object, "metadata", "name") == names.DEFAULT_PROJECT:
+def _privilege(project: Mapping[str, Any], way: str) -> str:
+    if reading.text(project, "metadata", "name") == names.DEFAULT_PROJECT:
         return "it is the default project"
-    if case.once(_way_to_the_control_plane):
+    if way:
         return "it may deploy to Argo CD's own namespace"
-    for entry in reading.sequence(case.object, "spec", "clusterResourceWhitelist"):
+    for entry in reading.sequence(project, "spec", "clusterResourceWhitelist"):
         if reading.text(entry, "group") == reading.text(entry, "kind") == "*" and not reading.text(
             entry, "name"
         ):
@@ -253,7 +241,7 @@ RULES = (
         ),
         bad="sourceRepos: ['*']",
         good="sourceRepos: ['https://git.example.com/shop/*']",
-        check=_repository_wildcard,
+        check=noticed("project/source-repo-wildcard", _odd_sources),
     ),
     _warned(
         "project/source-repo-unreadable",
@@ -266,7 +254,7 @@ RULES = (
         ),
         bad="sourceRepos: ['ssh://git@git.example.com:shop/deploy']",
         good="sourceRepos: ['git@git.example.com:shop/deploy']",
-        check=_repository_unreadable,
+        check=noticed("project/source-repo-unreadable", _odd_sources),
     ),
     _warned(
         "project/destination-server",
@@ -278,7 +266,7 @@ RULES = (
         ),
         bad="destinations: [{server: in-cluster, namespace: shop}]",
         good="destinations: [{name: in-cluster, namespace: shop}]",
-        check=_destination_server,
+        check=noticed("project/destination-server", _odd_destinations),
     ),
     _warned(
         "project/destination-incomplete",
@@ -290,7 +278,7 @@ RULES = (
         ),
         bad=f"destinations: [{{{_SERVER}}}]",
         good=f"destinations: [{{{_SERVER}, namespace: shop}}]",
-        check=_destination_incomplete,
+        check=noticed("project/destination-incomplete", _odd_destinations),
     ),
     _warned(
         "project/destination-control-plane",
@@ -302,7 +290,7 @@ RULES = (
         ),
         bad=f"destinations: [{{{_SERVER}, namespace: '*'}}]",
         good=f"destinations: [{{{_SERVER}, namespace: '*'}}, {{{_SERVER}, namespace: '!argocd'}}]",
-        check=_destination_control_plane,
+        check=noticed("project/destination-control-plane", _odd_reach),
     ),
     _warned(
         "project/source-namespace-control-plane",
@@ -314,7 +302,7 @@ RULES = (
         ),
         bad="sourceNamespaces: [argocd]",
         good="sourceNamespaces: [shop]",
-        check=_source_namespaces,
+        check=noticed("project/source-namespace-control-plane", _odd_reach),
     ),
     _warned(
         "project/source-namespace-wildcard",
@@ -327,7 +315,7 @@ RULES = (
         ),
         bad="sourceNamespaces: ['*']\nclusterResourceWhitelist: [{group: '*', kind: '*'}]",
         good="sourceNamespaces: [shop]\nclusterResourceWhitelist: [{group: '*', kind: '*'}]",
-        check=_source_namespace_wildcard,
+        check=noticed("project/source-namespace-wildcard", _odd_reach),
     ),
     _warned(
         "project/namespace",

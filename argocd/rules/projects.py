@@ -3,15 +3,17 @@
 Roles and sync windows have modules of their own. All of them ask one validation of the whole project.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from argocd.judging import Action, Case, Check, Finding, Kind, Profile, Rule
 from argocd.project_validation import Problem, validate
+from argocd.remembering import remembered
 from argocd.rules import examples
 
 PROJECT = frozenset({Kind.PROJECT})
 
 
+@remembered
 def problems_of(case: Case) -> list[Problem]:
     return validate(case.object, version=case.surroundings.configuration.argocd.version)
 
@@ -22,6 +24,16 @@ def reported(rule: str, hint: str) -> Check:
         if not problems:
             return ()
         return [Finding(rule, one.path, one.message, hint) for one in problems if one.rule == rule]
+
+    return check
+
+
+def noticed(rule: str, notice: Callable[[Case], Sequence[Finding]]) -> Check:
+    """Of the findings that one look at the project makes for several rules, those of this one."""
+
+    def check(case: Case) -> Iterable[Finding]:
+        found = case.once(notice)
+        return [finding for finding in found if finding.rule == rule] if found else ()
 
     return check
 

@@ -1,77 +1,69 @@
 """Sync windows: what Argo CD's API server refuses, and what it takes and does not do."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from functools import lru_cache
 
 from argocd import cron, durations, reading, time_zones
-from argocd.judging import Action, Case, Check, Finding, Profile, Rule
+from argocd.judging import Action, Case, Finding, Profile, Rule
+from argocd.remembering import remembered
 from argocd.rules import examples
-from argocd.rules.projects import PROJECT, refused
+from argocd.rules.projects import PROJECT, noticed, refused
 
 _WINDOWS = ("spec.syncWindows",)
+_LONG = 300
+"""Characters; longer texts are not worth remembering."""
 
 
-def _windows(case: Case) -> Iterator[tuple[str, Mapping[str, Any]]]:
+@remembered
+def _odd(case: Case) -> list[Finding]:
+    """What is odd about windows that Argo CD takes; one look serves three rules."""
+    found: list[Finding] = []
     for index, window in enumerate(reading.sequence(case.object, "spec", "syncWindows")):
-        if isinstance(window, Mapping):
-            yield f"spec.syncWindows[{index}]", window
+        schedule, duration, zone = (reading.text(window, key) for key in ("schedule", "duration", "timeZone"))
+        judge = _oddities if len(schedule) + len(duration) + len(zone) <= _LONG else _oddities.__wrapped__
+        for rule, field, message, hint in judge(schedule, duration, zone):
+            found.append(Finding(rule, f"spec.syncWindows[{index}].{field}", message, hint))
+    return found
 
 
-def _time_zone(case: Case) -> Iterator[Finding]:
-    for path, window in _windows(case):
-        zone = reading.text(window, "timeZone")
-        if problem := time_zones.problem(zone):
-            yield Finding(
-                "project/sync-window-time-zone",
-                f"{path}.timeZone",
-                f"{problem}: Argo CD takes UTC instead and says so in its log alone",
-                "Use a name of the IANA database, as Europe/Paris, letter for letter.",
+@lru_cache(maxsize=1024)
+def _oddities(schedule: str, duration: str, zone: str) -> tuple[tuple[str, str, str, str], ...]:
+    """The rule, the field, what is odd and what to do."""
+    odd = []
+    if problem := _time_zone_problem(schedule, zone):
+        odd.append(("project/sync-window-time-zone", "timeZone", *problem))
+    read, length = cron.read(schedule), durations.read(duration)
+    if isinstance(length, int):
+        if length <= 0:
+            said = f"a window of {duration} never opens"
+            odd.append(
+                ("project/sync-window-never-open", "duration", said, "Give it a length, as 1h or 30m.")
             )
-        elif zone and reading.text(window, "schedule").startswith(("TZ=", "CRON_TZ=")):
-            yield Finding(
-                "project/sync-window-time-zone",
-                f"{path}.timeZone",
-                "the schedule names a time zone too, and Argo CD applies both",
-                "Keep timeZone and remove the one in the schedule.",
-            )
+        elif isinstance(read, cron.Schedule) and (said := _always_open(read, length)):
+            hint = "Use a schedule that comes true, and a duration shorter than the time between two of its times."
+            odd.append(("project/sync-window-always-open", "schedule", said, hint))
+    return tuple(odd)
 
 
-def _never_open(case: Case) -> Iterator[Finding]:
-    for path, window in _windows(case):
-        duration = _duration(window)
-        if duration is not None and duration <= 0:
-            yield Finding(
-                "project/sync-window-never-open",
-                f"{path}.duration",
-                f"a window of {reading.text(window, 'duration')} never opens",
-                "Give it a length, as 1h or 30m.",
-            )
+def _time_zone_problem(schedule: str, zone: str) -> tuple[str, str] | None:
+    if problem := time_zones.problem(zone):
+        return (
+            f"{problem}: Argo CD takes UTC instead and says so in its log alone",
+            "Use a name of the IANA database, as Europe/Paris, letter for letter.",
+        )
+    if zone and schedule.startswith(("TZ=", "CRON_TZ=")):
+        return (
+            "the schedule names a time zone too, and Argo CD applies both",
+            "Keep timeZone and remove the one in the schedule.",
+        )
+    return None
 
 
-def _always_open(case: Case) -> Iterator[Finding]:
-    for path, window in _windows(case):
-        schedule, duration = cron.read(reading.text(window, "schedule")), _duration(window)
-        if not isinstance(schedule, cron.Schedule) or duration is None or duration <= 0:
-            continue
-        problem = ""
-        if schedule.never_fires:
-            problem = (
-                "this schedule has no next time, and Argo CD takes such a window for one that is always open"
-            )
-        elif not schedule.pauses_longer_than(duration // durations.MINUTE):
-            problem = "the window opens again before it closes, so it is always open"
-        if problem:
-            yield Finding(
-                "project/sync-window-always-open",
-                f"{path}.schedule",
-                problem,
-                "Give it a schedule that comes true, and a duration shorter than the time between two of its times.",
-            )
-
-
-def _duration(window: Mapping[str, Any]) -> int | None:
-    text = reading.text(window, "duration")
-    return None if durations.problem(text) else durations.parse(text)
+def _always_open(schedule: cron.Schedule, length: int) -> str:
+    if schedule.never_fires:
+        return "this schedule has no next time, and Argo CD takes such a window for one that is always open"
+    if not schedule.pauses_longer_than(length // durations.MINUTE):
+        return "the window opens again before it closes, so it is always open"
+    return ""
 
 
 def _window(
@@ -89,7 +81,7 @@ def _listed(*windows: str) -> str:
     return "\n".join(["syncWindows:", *windows])
 
 
-def _warned(rule: str, *, title: str, explanation: str, bad: str, good: str, check: Check) -> Rule:
+def _warned(rule: str, *, title: str, explanation: str, bad: str, good: str) -> Rule:
     return Rule(
         id=rule,
         kinds=PROJECT,
@@ -100,7 +92,7 @@ def _warned(rule: str, *, title: str, explanation: str, bad: str, good: str, che
         explanation=explanation,
         bad=examples.project(spec=_listed(bad)),
         good=examples.project(spec=_listed(good)),
-        check=check,
+        check=noticed(rule, _odd),
     )
 
 
@@ -177,7 +169,6 @@ RULES = (
         ),
         bad=_window(more=", timeZone: europe/paris"),
         good=_window(more=", timeZone: Europe/Paris"),
-        check=_time_zone,
     ),
     _warned(
         "project/sync-window-never-open",
@@ -185,7 +176,6 @@ RULES = (
         explanation="Argo CD takes a duration of nothing or less, and the window then never opens.",
         bad=_window(duration="0s"),
         good=_window(duration="1h"),
-        check=_never_open,
     ),
     _warned(
         "project/sync-window-always-open",
@@ -196,6 +186,5 @@ RULES = (
         ),
         bad=_window(duration="24h"),
         good=_window(duration="2h"),
-        check=_always_open,
     ),
 )
