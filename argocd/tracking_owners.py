@@ -108,10 +108,11 @@ def _listing(thing: Mapping[str, Any], group: str, surroundings: Surroundings) -
         reading.text(thing, "metadata", "namespace"),
         reading.text(thing, "metadata", "name"),
     )
-    return [application for application in listing or () if _is_deployed_here(application, surroundings)]
+    return [application for application in listing or () if is_deployed_here(application, surroundings)]
 
 
-def _is_deployed_here(application: Mapping[str, Any], surroundings: Surroundings) -> bool:
+def is_deployed_here(application: Mapping[str, Any], surroundings: Surroundings) -> bool:
+    """Whether the Application's destination is the cluster that Argo CD itself runs in."""
     destination = reading.mapping(application, "spec", "destination")
     found = resolve(
         destination,

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import click
 
-from argocd import yaml_reading
 from argocd.configuring import parse_configuration
 from argocd.judging import Action, Profile
 from argocd.policy import Configuration
+from cli.configuration import read_configuration
 from cli.judging import MANY_FILES, Result, judge_files, strict
 from cli.manifests import STDIN, find_files
 from cli.reports import FORMATS, fingerprint, without
@@ -72,7 +72,7 @@ def command(
 
     Ends with 0 if nothing is denied, 1 if something is, 2 if something could not be read.
     """
-    configuration, excluded = _configuration(config or _upwards(paths[0]))
+    configuration, excluded = read_configuration(config or _upwards(paths[0]))
     configuration = strict(configuration, profile=profile, rules=dict(_actions(rules)))
     skipped: list[str] = []
     files = list(find_files(paths, skipped=skipped, exclude=excluded))
@@ -123,23 +123,6 @@ def _upwards(path: str) -> Path | None:
         if (folder / CONFIGURATION_FILE).is_file():
             return folder / CONFIGURATION_FILE
     return None
-
-
-def _configuration(path: Path | None) -> tuple[Configuration, list[str]]:
-    """The webhook's configuration, and what only this command reads: `exclude`."""
-    if path is None:
-        return Configuration(), []
-    try:
-        data = yaml_reading.load(path.read_text())
-    except (OSError, UnicodeDecodeError, yaml_reading.YamlError) as error:
-        raise CallError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
-    excluded = data.pop("exclude", []) if isinstance(data, dict) else []
-    if not isinstance(excluded, list) or not all(isinstance(pattern, str) for pattern in excluded):
-        raise CallError(f"{path}: exclude must be a list of globs")
-    configuration, problems = parse_configuration(data)
-    if problems:
-        raise CallError("; ".join(f"{path}: {problem}" for problem in problems))
-    return configuration, excluded
 
 
 def _actions(rules: tuple[str, ...]) -> Iterator[tuple[str, Action]]:

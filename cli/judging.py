@@ -173,15 +173,15 @@ def _read_one(file: str, configuration: Configuration, today: date) -> _Read:
             judgements = judge(Case(kind=kind, object=found.body, surroundings=alone), today=today)
             told.findings += [_found(found, judgement) for judgement in judgements]
         else:
-            body = _at_home(found.body, kind, configuration)
+            body = at_home(found.body, configuration)
             told.kept.append(_Kept(file, found.document, found.where, kind, body))
     return told
 
 
-def _at_home(body: Object, kind: Kind, configuration: Configuration) -> Object:
+def at_home(body: Object, configuration: Configuration) -> Object:
     """Where no namespace is written, Argo CD's is meant: kubectl or Kustomize will fill it in."""
     metadata = reading.mapping(body, "metadata")
-    if kind not in _HOMELESS or "namespace" in metadata:
+    if "namespace" in metadata or kind_of(body) not in _HOMELESS:
         return body
     return {**body, "metadata": {**metadata, "namespace": configuration.argocd.namespace}}
 

@@ -14,6 +14,9 @@ from tiphys.errors import TiphysError
 SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "check": ("cli.check", "Judge manifests in a pipeline, before they are pushed."),
     "demo": ("cli.demo", "Show what exists, on clusters inside this process."),
+    "installation-id": ("cli.installation_id", "Show or set the installation id of Argo CD."),
+    "review": ("cli.review", "Answer AdmissionReviews from standard input."),
+    "tracking": ("cli.tracking", "Move the objects of all Applications to another tracking method."),
     "webhook": ("cli.webhook", "Answer the API server's reviews; register, unregister, status."),
 }
 """Name -> (module of `cli` that has it as `command`, one line of help)."""

@@ -1,17 +1,15 @@
 """`tiphys webhook`: serves reviews; `register`, `unregister` and `status` talk to the API server about it."""
 
-import asyncio
 import json
-from collections.abc import Callable, Coroutine
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-from argocd import names
 from certs.folder import read
+from cli.connecting import ask, namespaced
 from kube.live import LiveStore
 from tiphys import logs
 from tiphys.errors import CallError
@@ -25,36 +23,9 @@ from webhook.processes import serve
 from webhook.registering import register, unregister
 from webhook.registrations import Registration
 
-T = TypeVar("T")
-
 SERVICE = "tiphys-webhook"
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - the API server and the kubelet come from other machines
 MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of the container's own, in memory
-
-NAMESPACE_OPTIONS = (
-    click.option(
-        "--namespace", default=names.TIPHYS_NAMESPACE, show_default=True, help="Tiphys's own namespace."
-    ),
-    click.option(
-        "--argocd-namespace", default=names.DEFAULT_NAMESPACE, show_default=True, help="Argo CD's namespace."
-    ),
-    click.option(
-        "--application-namespace",
-        "application_namespaces",
-        multiple=True,
-        help="Another namespace in which Argo CD takes Applications; may be repeated.",
-    ),
-    click.option(
-        "--kubeconfig", type=click.Path(path_type=Path), help="Without it: KUBECONFIG, the pod's account."
-    ),
-    click.option("--context", help="A context of the kubeconfig."),
-)
-
-
-def namespaced(command: Any) -> Any:
-    for option in reversed(NAMESPACE_OPTIONS):
-        command = option(command)
-    return command
 
 
 @click.group(invoke_without_command=True)
@@ -163,17 +134,6 @@ def _registration(given: dict[str, Any]) -> Registration:
     )
 
 
-def _ask(given: dict[str, Any], question: Callable[[LiveStore], Coroutine[Any, Any, T]]) -> T:
-    async def asking() -> T:
-        store = await LiveStore.connect(kubeconfig=given["kubeconfig"], context=given["context"])
-        try:
-            return await question(store)
-        finally:
-            await store.close()
-
-    return asyncio.run(asking())
-
-
 @command.command("register")
 @click.option("--url", default="", help="Where the API server finds the webhook if not by its Service.")
 @click.option(
@@ -196,7 +156,7 @@ def register_command(given: dict[str, Any], url: str, ca_file: Path | None) -> N
             check_url(url, bundle=bundle)
         return await register(store, registration, bundle=bundle)
 
-    for done in _ask(given, registering):
+    for done in ask(given, registering):
         click.echo(f"registered {done}")
 
 
@@ -205,7 +165,7 @@ def register_command(given: dict[str, Any], url: str, ca_file: Path | None) -> N
 @click.pass_obj
 def status_command(given: dict[str, Any], form: str) -> None:
     """Say whether this cluster is guarded, by a dry run of a project that must be refused."""
-    found = _ask(given, lambda store: status(store, _registration(given), now=datetime.now(UTC)))
+    found = ask(given, lambda store: status(store, _registration(given), now=datetime.now(UTC)))
     if form == "json":
         click.echo(json.dumps(asdict(found), indent=2))
     else:
@@ -232,7 +192,7 @@ def _tell(found: Status) -> None:
 @click.pass_obj
 def unregister_command(given: dict[str, Any]) -> None:
     """Take the webhook out of the way, now. Works with nothing else running."""
-    removed = _ask(given, lambda store: unregister(store, home=given["namespace"]))
+    removed = ask(given, lambda store: unregister(store, home=given["namespace"]))
     for gone in removed:
         click.echo(f"removed {gone.kind} {gone.name}")
         if gone.owner:

@@ -11,7 +11,7 @@ import aiohttp
 
 from kube.addressing import address_of, check_scope, check_segment, typed, typed_for_apply, typed_for_creation
 from kube.coding import encode
-from kube.errors import BadRequestError, UnavailableError
+from kube.errors import BadRequestError, NotFoundError, UnavailableError
 from kube.live.connection import Connection, Repeat
 from kube.live.credentials import Access, find_access
 from kube.live.watching import events_of
@@ -76,6 +76,22 @@ class LiveStore:
     async def get(self, resource: Resource, *, name: str, namespace: str | None = None) -> Object:
         path = _path(resource, check_scope(resource, namespace), name)
         return _object(await self._connection.call("GET", path, repeat=Repeat.SAFE), resource)
+
+    async def discover(self, *, group: str, version: str) -> dict[str, Resource]:
+        """The kinds that the API server has in a version of a group; none where it does not have that."""
+        check_segment(version, what="the version")
+        path = f"/apis/{check_segment(group, what='the group')}/{version}" if group else f"/api/{version}"
+        try:
+            answer = await self._connection.call("GET", path, repeat=Repeat.SAFE)
+        except NotFoundError:
+            return {}
+        return {
+            found["kind"]: Resource(
+                group, version, found["name"], found["kind"], namespaced=found["namespaced"]
+            )
+            for found in answer.get("resources") or []
+            if "/" not in found["name"]
+        }
 
     async def list(
         self,

@@ -1,0 +1,54 @@
+"""A review answered the way an API server would use our two endpoints: mutation, then validation of the result."""
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from enum import StrEnum
+
+from argocd.engine import Judgement
+from kube.patching import apply_json_patch
+from webhook.deciding import Decisions
+from webhook.injecting import Reason
+from webhook.reviews import Answer, Review
+
+
+class Part(StrEnum):
+    MUTATE = "mutate"
+    VALIDATE = "validate"
+
+
+class Unheard:
+    """Nobody counts what is only rehearsed."""
+
+    def judged(self, review: Review, judgements: Sequence[Judgement]) -> None: ...
+
+    def injected(self, reason: Reason) -> None: ...
+
+
+def rehearse(decisions: Decisions, review: Review, *, part: Part | None = None) -> Answer:
+    """Both endpoints in turn, or the one that is named. A denial carries no patch, as with the API server."""
+    if part is Part.VALIDATE:
+        return _validated(decisions, review)
+    mutated = decisions.mutate(review)
+    if part is Part.MUTATE:
+        return mutated
+    if mutated.patch and review.object is not None:
+        changed = apply_json_patch(copy.deepcopy(dict(review.object)), [dict(one) for one in mutated.patch])
+        review = replace(review, object=changed)
+    validated = _validated(decisions, review)
+    return replace(
+        validated,
+        patch=mutated.patch if validated.allowed else (),
+        warnings=[*mutated.warnings, *validated.warnings],
+        audit=_joined(mutated.audit, validated.audit),
+    )
+
+
+def _validated(decisions: Decisions, review: Review) -> Answer:
+    answer = decisions.validate(review)
+    assert isinstance(answer, Answer), "nothing is asked of an API server here"
+    return answer
+
+
+def _joined(first: Mapping[str, str], second: Mapping[str, str]) -> dict[str, str]:
+    return {**first, **second}
