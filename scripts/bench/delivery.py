@@ -6,6 +6,9 @@ import random
 import tracemalloc
 from collections.abc import Iterable
 from functools import partial
+from typing import Any
+
+import grpc
 
 from scripts.bench.figures import Figure, awaited_side_by_side
 from sidecars.delivery.comparing import Answer, Question, Round, answer
@@ -13,7 +16,9 @@ from sidecars.delivery.inbox import Inbox
 from sidecars.delivery.outbox import Outbox, OutboxLimits
 from sidecars.delivery.ranges import Inventory
 from sidecars.delivery.session import Peer
+from sidecars.wire.announcing import BATCHES
 from sidecars.wire.events import Event, EventType, Target, acknowledgement, object_event
+from sidecars.wire.streams import Stream
 
 NAME = "delivery (2 kB events of different objects, both ends in this process)"
 EVENTS = 5_000
@@ -118,6 +123,58 @@ async def through_queues(batch: list[Event]) -> None:
     await asyncio.gather(send(), handle(), hear())
 
 
+class Service(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """The principal's side of one stream, without certificates and tokens."""
+
+    def __init__(self, peer: Peer, *, batches: bool) -> None:
+        self._peer = peer
+        self._batches = batches
+
+    def service(self, _: object) -> object:
+        return grpc.stream_stream_rpc_method_handler(self._serve)
+
+    async def _serve(self, _: object, context: Any) -> None:
+        await self._peer.serve(wire(context, batches=self._batches), batches=self._batches)
+
+
+def wire(transport: Any, *, batches: bool) -> Stream:
+    return Stream(
+        read=transport.read,
+        write=transport.write,
+        extensions=frozenset({BATCHES} if batches else ()),
+        label="peer",
+        source="",
+        max_message_bytes=4 << 20,
+    )
+
+
+async def through_grpc(batch: list[Event], *, batches: bool) -> None:
+    principal, agent = pair()
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers((Service(principal, batches=batches),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        call = channel.stream_stream("/bench/Subscribe")()
+        serving = asyncio.create_task(agent.serve(wire(call, batches=batches), batches=batches))
+        for event in batch:
+            principal.outbox.add(event)
+        await principal.outbox.settled()
+        await call.done_writing()
+        await serving
+    await server.stop(None)
+
+
+async def batched() -> Figure:
+    batch = events()[:2_000]
+    together, alone = await awaited_side_by_side(
+        partial(through_grpc, batch, batches=True), partial(through_grpc, batch, batches=False), rounds=3
+    )
+    return Figure(
+        "a backlog over grpc in batches", len(batch) / together, "/s", "one by one", len(batch) / alone
+    )
+
+
 async def burst(count: int) -> Figure:
     """How the price of an event grows with the length of the queue."""
     batch = events()[:count]
@@ -187,6 +244,7 @@ async def run() -> list[Figure]:
     return [
         Figure("events there and acknowledged", EVENTS / ours, "/s", "bare asyncio queues", EVENTS / theirs),
         await burst(EVENTS),
+        await batched(),
         await idle(),
         *(comparison(count, differences) for count in (1_000, 100_000) for differences in (1, 10, 100)),
     ]

@@ -34,6 +34,9 @@ TARGET = "tiphysComparison"
 RANGES = 64
 """Ranges in a question: its answer is 30 to 100 kB."""
 
+LARGEST = 1 << 20
+"""Bytes of a message: 64 ranges of 16 keys with the longest names are 600 kB."""
+
 OPEN = 4
 """Questions under way at a time: the peer is never sent more work than that."""
 
@@ -60,7 +63,7 @@ class Question:
 
     @classmethod
     def read(cls, payload: bytes) -> "Question":
-        value = read_struct(payload, keys=("scope", "round", "number", "marks"))
+        value = _read(payload, ("scope", "round", "number", "marks"))
         marks = {
             prefix: _bytes(mark, f"marks.{prefix}", size=MARK_BYTES)
             for prefix, mark in _prefixes(value, "marks").items()
@@ -94,7 +97,7 @@ class Answer:
 
     @classmethod
     def read(cls, payload: bytes) -> "Answer":
-        value = read_struct(payload, keys=("scope", "round", "number", "ranges", "items"))
+        value = _read(payload, ("scope", "round", "number", "ranges", "items"))
         ranges = {}
         for prefix, joined in _prefixes(value, "ranges").items():
             marks = _bytes(joined, f"ranges.{prefix}", size=MARK_BYTES * len(WAYS))
@@ -239,7 +242,7 @@ class Comparer:
         elif event.type == COMPARED:
             self._receive(Answer.read(event.payload))
         elif event.type == COMPARISON_WANTED:
-            scope = _scope(read_struct(event.payload, keys=("scope",)))
+            scope = _scope(_read(event.payload, ("scope",)))
             self._inventory(scope)
             if scope not in self._rounds:  # or what is wanted is being done
                 self.start(scope)
@@ -295,6 +298,12 @@ class Comparer:
         if inventory is None:
             raise MalformedError(f"there is nothing to compare called {scope[:64]!r}")
         return inventory
+
+
+def _read(payload: bytes, keys: tuple[str, ...]) -> dict[str, Any]:
+    if len(payload) > LARGEST:
+        raise MalformedError(f"{len(payload)} bytes are no message of a comparison")
+    return read_struct(payload, keys=keys)
 
 
 def _header(value: Mapping[str, Any]) -> dict[str, Any]:

@@ -230,12 +230,13 @@ MALFORMED = [
     (COMPARED, b'{"scope": "spec", "round": "r", "number": 0, "items": {"": []}}'),
     (COMPARED, b'{"scope": "spec", "round": "r", "number": 0, "items": {"": {"key": 3}}}'),
     (COMPARED, b'{"scope": "spec", "round": "r", "number": 0, "ranges": {"": "AAAA"}}'),
+    (COMPARED, b'"%s"' % (b"x" * (1 << 20))),
     (COMPARISON_WANTED, b"{}"),
     ("dev.tiphys.event.dance", b"{}"),
 ]
 
 
-@pytest.mark.parametrize(("kind", "payload"), MALFORMED)
+@pytest.mark.parametrize(("kind", "payload"), MALFORMED, ids=range(len(MALFORMED)))
 def test_what_makes_no_sense_is_refused(kind: str, payload: bytes) -> None:
     event = Event(type=kind, target="tiphysComparison", resource_id="1", event_id="1", payload=payload)
     with pytest.raises(MalformedError):
