@@ -24,7 +24,7 @@ def denial(review: Review, findings: Sequence[Finding]) -> str:
         told = [f"- {_at(finding)}{finding.message} [{finding.rule}]"]
         if finding.hint:
             told.append(f"  {finding.hint}")
-        told.append(f"  see {RULES_PAGE}#{anchor(finding.rule)}")
+        told.append(f"  see {RULES_PAGE}#{finding.rule}")
         length += sum(map(len, told)) + len(told)
         if length > MESSAGE_LIMIT:
             lines.append(f"… and {len(findings) - index} more; `tiphys check` lists all")
@@ -36,11 +36,6 @@ def denial(review: Review, findings: Sequence[Finding]) -> str:
 def warning(finding: Finding) -> str:
     hint = f" ({finding.hint})" if finding.hint else ""
     return f"{finding.rule}: {_at(finding)}{finding.message}{hint}"
-
-
-def anchor(rule: str) -> str:
-    """GitHub's anchor of a heading that is the rule's id."""
-    return rule.replace("/", "")
 
 
 def _at(finding: Finding) -> str:

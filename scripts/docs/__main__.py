@@ -1,6 +1,7 @@
 """`python -m scripts.docs [--check]`: writes the generated pages of docs/, or tells which are stale.
 
-A generator is a module here with the page's path `PAGE` and a function `generate()` that returns its text.
+A generator is a module here with the page's path `PAGE` and a function `generate()` that returns its text;
+a page that is not Markdown brings its own `NOTE` for its first lines.
 """
 
 import argparse
@@ -38,7 +39,7 @@ def stale_pages() -> dict[str, str]:
     for found in pkgutil.iter_modules([str(HERE)]):
         if found.name != "__main__":
             generator = importlib.import_module(f"scripts.docs.{found.name}")
-            pages[generator.PAGE] = NOTE + generator.generate()
+            pages[generator.PAGE] = getattr(generator, "NOTE", NOTE) + generator.generate()
     return {
         page: text
         for page, text in pages.items()

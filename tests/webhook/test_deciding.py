@@ -85,7 +85,7 @@ def test_a_denial_lists_every_finding_with_path_rule_and_page() -> None:
     for part in (
         "spec.sourceRepos[0]: ",
         "[project/source-repo-format]",
-        "docs/rules.md#projectsource-repo-format",
+        "docs/rules.md#project/source-repo-format",
     ):
         assert part in answer.message
     assert "project/destination-format=deny" in answer.audit["findings"]
