@@ -1,0 +1,110 @@
+"""The manifests on a real API server, and the webhook with the identity and rights that they give it."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from scripts.cluster.controlplane import Cluster
+from scripts.cluster.testing import Kubectl
+from tests.webhook.guard import Guard
+
+MANIFESTS = Path(__file__).parents[2] / "manifests"
+OVERLAYS = sorted(path.name for path in (MANIFESTS / "overlays").iterdir())
+ACCOUNT = "system:serviceaccount:tiphys-system:tiphys-webhook"
+
+
+@pytest.fixture(scope="module")
+def installed(cluster: Cluster) -> Iterator[Cluster]:
+    cluster.create_namespace("argocd")
+    cluster.kubectl("apply", "--server-side", "-k", str(MANIFESTS / "overlays" / "webhook-only"))
+    yield cluster
+    cluster.kubectl("delete", "--wait=false", "-k", str(MANIFESTS / "overlays" / "webhook-only"))
+    for namespace in ("tiphys-system", "argocd"):
+        cluster.drop_namespace(namespace)
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_rendering_twice_is_byte_identical_and_holds_no_certificate(cluster: Cluster, overlay: str) -> None:
+    once, twice = (
+        cluster.kubectl("kustomize", str(MANIFESTS / "overlays" / overlay)).stdout for _ in range(2)
+    )
+    assert once == twice
+    assert "caBundle" not in once
+    assert "BEGIN CERTIFICATE" not in once
+
+
+def test_no_role_says_more_than_it_means(cluster: Cluster) -> None:
+    rendered = cluster.kubectl("kustomize", str(MANIFESTS / "overlays" / "webhook-only")).stdout
+    for document in yaml.safe_load_all(rendered):
+        for rule in document.get("rules") or ():
+            assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
+            assert not {"escalate", "bind", "impersonate"} & set(rule["verbs"])
+            if document["kind"] == "ClusterRole":
+                assert "secrets" not in rule["resources"]
+
+
+def test_everything_is_accepted_and_pods_pass_pod_security_restricted(installed: Cluster) -> None:
+    deployment = installed.request("GET", "/apis/apps/v1/namespaces/tiphys-system/deployments/tiphys-webhook")
+    pod = {
+        "metadata": {"name": "as-the-deployment-makes-it"},
+        "spec": deployment["spec"]["template"]["spec"],
+    }
+    stored = installed.request("POST", "/api/v1/namespaces/tiphys-system/pods?dryRun=All", pod)
+    assert stored["spec"]["serviceAccountName"] == "tiphys-webhook"
+
+
+def test_the_registration_is_accepted_without_a_ca_bundle(installed: Cluster, kubectl: Kubectl) -> None:
+    kubectl(
+        "apply",
+        "--server-side",
+        "--dry-run=server",
+        "-f",
+        str(MANIFESTS / "components/registration/webhooks.yaml"),
+    )
+
+
+def test_with_its_own_rights_the_webhook_becomes_ready_leads_and_guards(
+    installed: Cluster, tmp_path: Path
+) -> None:
+    installed.request("POST", "/api/v1/namespaces/argocd/configmaps", {"metadata": {"name": "argocd-cm"}})
+    guard = Guard(
+        cluster=installed,
+        folder=tmp_path,
+        home="tiphys-system",
+        argocd="argocd",
+        kubeconfig=installed.kubeconfig_of_account("tiphys-webhook", namespace="tiphys-system"),
+    ).start()
+    try:
+        guard.kubeconfig = None  # an admin registers
+        guard.register()
+        assert guard.status()["problems"] == []
+        page = json.loads(guard.page("/status.json")[1])
+        assert page["troubles"] == {}
+        assert {cache["error"] for cache in page["caches"]} == {""}
+        assert "forbidden" not in guard.log
+    finally:
+        guard.tiphys("webhook", "unregister")
+        guard.stop()
+
+
+@pytest.mark.parametrize(
+    ("verb", "resource", "namespace"),
+    [
+        ("list", "secrets", "kube-system"),
+        ("get", "secrets/other", "tiphys-system"),
+        ("update", "secrets", "argocd"),
+        ("update", "appprojects.argoproj.io", "argocd"),
+        ("delete", "validatingwebhookconfigurations/tiphys", ""),
+        ("create", "validatingwebhookconfigurations", ""),
+        ("patch", "mutatingwebhookconfigurations/other", ""),
+        ("impersonate", "serviceaccounts", "argocd"),
+        ("create", "pods", "tiphys-system"),
+    ],
+)
+def test_the_webhook_may_do_no_more(installed: Cluster, verb: str, resource: str, namespace: str) -> None:
+    where = ["-n", namespace] if namespace else []
+    asked = installed.kubectl("auth", "can-i", verb, resource, *where, "--as", ACCOUNT, check=False)
+    assert asked.stdout.strip() == "no"
