@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from sidecars.delivery.lanes import supersedes
+from sidecars.delivery.lanes import Lane, lane_of, supersedes
 from sidecars.delivery.memory import Memory, MemoryLimits, Sighting
 from sidecars.delivery.observing import InboxObserver
 from sidecars.delivery.outcomes import DeadLetter, Judge, Reason, Verdict, judge
@@ -170,13 +170,18 @@ class Inbox:
         await asyncio.gather(*workers, return_exceptions=True)
 
     def _relieve(self, line: _Line, event: Event) -> None:
-        """What is superseded before its turn, or while it waits to be tried again, counts as dealt with."""
+        """What is superseded before its turn, or while it waits to be tried again, counts as dealt with.
+
+        But not what stands before a command, which was given for that state.
+        """
         first = 1 if line.busy else 0
-        stale = [parcel for parcel in line.parcels[first:] if supersedes(event, parcel.event)]
-        for parcel in stale:
-            line.parcels.remove(parcel)
-            self._done(parcel)
-        if stale and not line.parcels:
+        for parcel in reversed(line.parcels[first:]):
+            if supersedes(event, parcel.event):
+                line.parcels.remove(parcel)
+                self._done(parcel)
+            elif lane_of(parcel.event) is Lane.COMMAND:
+                break
+        if not line.parcels:
             line.due = 0.0
 
     def _offer(self, key: str, line: _Line) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 
-from kube.errors import ApiError, BadRequestError, InvalidError, NotFoundError
+from kube.errors import ApiError, BadRequestError, ForbiddenError, InvalidError, NotFoundError
 from sidecars.wire.events import Event, Target
 from tiphys.errors import CallError, ObjectError, SurroundingsError
 
@@ -20,17 +20,21 @@ class Reason(StrEnum):
 
     REJECTED = "rejected"
     EXHAUSTED = "exhausted"
+    """Nothing was wrong with it, only with the API server, for too long: compare when that is well again."""
     CRASHED = "crashed"
 
 
 # An API server that says this of an object will say it again; so does our own judgement of an object.
-_FOR_GOOD = (InvalidError, BadRequestError, NotFoundError, ObjectError, CallError)
-# Forbidden and Unauthorized are here too: an administrator may repair them while we try.
+# Forbidden is what admission says, too; where it was a missing permission, comparison repairs later.
+_FOR_GOOD = (InvalidError, BadRequestError, NotFoundError, ForbiddenError, ObjectError, CallError)
 _PASSING = (ApiError, SurroundingsError, TimeoutError, OSError)
+_QUOTA = "exceeded quota"  # in a Forbidden: others may make room
 
 
 def judge(error: Exception) -> Verdict:
     """Whether it is worth trying again. The order matters: the refusals are API errors too."""
+    if isinstance(error, ForbiddenError) and _QUOTA in str(error):
+        return Verdict.RETRY
     if isinstance(error, _FOR_GOOD):
         return Verdict.REJECT
     if isinstance(error, _PASSING):

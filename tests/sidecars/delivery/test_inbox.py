@@ -2,94 +2,26 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
-from datetime import UTC, datetime
-from random import Random
-from typing import Any
 
 import pytest
 import structlog
 
-from kube.errors import InvalidError, UnavailableError
-from sidecars.delivery.inbox import Inbox, InboxLimits
-from sidecars.delivery.lanes import ORDER
-from sidecars.delivery.memory import MemoryLimits
-from sidecars.delivery.observing import InboxObserver
-from sidecars.delivery.outcomes import DeadLetter, Reason
-from sidecars.delivery.pacing import Backoff, Timing
+from kube.errors import (
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+    UnauthorizedError,
+    UnavailableError,
+)
+from sidecars.delivery.inbox import InboxLimits
+from sidecars.delivery.outcomes import DeadLetter, Reason, Verdict, judge
 from sidecars.wire.events import Event, EventType, Target
+from sidecars.wire.malformed import MalformedError
+from tests.sidecars.delivery.handling import SECOND, World, failing
 from tests.simulation.virtual_time import run
 
 Make = Callable[..., Event]
-SECOND = Backoff(base=1.0, factor=1.0, jitter=0.0)
-
-
-class World:
-    """A handler that does what a test tells it, and all that came of it."""
-
-    def __init__(self, **options: Any) -> None:
-        loop = asyncio.get_running_loop()
-        self.time = loop.time
-        self.begun: list[str] = []
-        self.applied: list[str] = []
-        self.acknowledged: list[str] = []
-        self.letters: list[DeadLetter] = []
-        self.seen: list[str] = []
-        self.plans: dict[str, Callable[[], Awaitable[None]]] = {}
-        world = self
-
-        class Observer(InboxObserver):
-            def duplicate(self, peer: str, event: Event) -> None:
-                world.seen.append("duplicate")
-
-            def crashed(self, peer: str, event: Event, error: Exception) -> None:
-                world.seen.append("crash")
-
-            def retried(self, peer: str, event: Event, error: Exception) -> None:
-                world.seen.append("retry")
-
-        self.inbox = Inbox(
-            peer="agent-a",
-            handle=self.handle,
-            acknowledge=lambda event: self.acknowledged.append(name(event)),
-            observer=Observer(),
-            timing=Timing(monotonic=loop.time, random=Random(1)),
-            **{"limits": InboxLimits(retry=SECOND), "bury": self.bury, **options},
-        )
-
-    async def handle(self, event: Event) -> None:
-        self.begun.append(name(event))
-        plan = self.plans.get(name(event))
-        if plan is not None:
-            await plan()
-        self.applied.append(name(event))
-
-    async def bury(self, letter: DeadLetter) -> None:
-        self.letters.append(letter)
-
-    async def put(self, *events: Event) -> None:
-        for event in events:
-            await self.inbox.put(event)
-
-    async def settled(self) -> None:
-        async with asyncio.timeout(10_000):
-            await self.inbox.settled()
-
-
-def name(event: Event) -> str:
-    return f"{event.subject.rpartition('/')[2]} {event.event_id.rpartition('_')[2]}"
-
-
-def failing(*errors: Exception) -> Callable[[], Awaitable[None]]:
-    """Raises them one after the other, then succeeds."""
-    left = list(errors)
-
-    async def plan() -> None:
-        await asyncio.sleep(0)
-        if left:
-            raise left.pop(0)
-
-    return plan
 
 
 def test_an_event_is_applied_and_then_acknowledged(make: Make) -> None:
@@ -148,77 +80,6 @@ def test_a_gate_bounds_the_work_of_all_inboxes(make: Make) -> None:
         assert sum(len(world.begun) for world in worlds) == 2
         for world in worlds:
             await world.settled()
-
-    run(program())
-
-
-@pytest.mark.parametrize("kind", [EventType.SPEC_UPDATE, EventType.SET_OPERATION])
-def test_a_duplicate_is_acknowledged_again_and_not_applied_again(kind: EventType, make: Make) -> None:
-    async def program() -> None:
-        world = World()
-        for _ in range(3):
-            await world.put(make(kind))
-            await world.settled()
-        assert world.applied == ["guestbook 1"]
-        assert world.acknowledged == ["guestbook 1"] * 3
-        assert world.seen == ["duplicate", "duplicate"]
-
-    run(program())
-
-
-@pytest.mark.parametrize("kind", [EventType.SPEC_UPDATE, EventType.DELETE])
-def test_state_or_a_deletion_that_is_sent_anew_is_no_duplicate(kind: EventType, make: Make) -> None:
-    """A Go principal answers drift with the version that it sent before, at another time."""
-
-    async def program() -> None:
-        world = World()
-        event = make(kind)
-        for second in (1, 2, 2):
-            await world.put(event.stamped(datetime(2026, 11, 16, 0, 0, second, tzinfo=UTC)))
-            await world.settled()
-        assert world.applied == ["guestbook 1"] * 2
-        assert world.acknowledged == ["guestbook 1"] * 3
-
-    run(program())
-
-
-def test_older_state_never_follows_newer_of_the_same_outbox(make: Make) -> None:
-    async def program() -> None:
-        world = World()
-        world.plans["guestbook 2"] = lambda: asyncio.sleep(1)
-        first, second = (
-            replace(make(EventType.SPEC_UPDATE, version=version), extensions={ORDER: f"here.{version}"})
-            for version in (1, 2)
-        )
-        await world.put(second, first)
-        await world.settled()
-        assert world.applied == ["guestbook 2"]
-        assert world.acknowledged == ["guestbook 2", "guestbook 1"]
-        await world.put(replace(first, extensions={ORDER: "restarted.1"}))
-        await world.settled()
-        assert world.applied == ["guestbook 2", "guestbook 1"]
-
-    run(program())
-
-
-def test_a_duplicate_of_what_is_being_applied_waits_for_that(make: Make) -> None:
-    async def program() -> None:
-        world = World()
-        world.plans["guestbook 1"] = lambda: asyncio.sleep(1)
-        await world.put(make(EventType.SPEC_UPDATE), make(EventType.SPEC_UPDATE))
-        assert not world.acknowledged
-        await world.settled()
-        assert world.applied == world.acknowledged == ["guestbook 1"]
-
-    run(program())
-
-
-def test_a_command_is_told_apart_from_the_state_with_the_same_ids(make: Make) -> None:
-    async def program() -> None:
-        world = World()
-        await world.put(make(EventType.SPEC_UPDATE), make(EventType.SET_OPERATION))
-        await world.settled()
-        assert world.applied == ["guestbook 1", "guestbook 1"]
 
     run(program())
 
@@ -318,21 +179,6 @@ def test_a_grave_that_cannot_be_dug_does_not_hold_up_the_rest(make: Make) -> Non
     run(program())
 
 
-def test_what_is_superseded_while_it_waits_for_another_try_is_not_tried(make: Make) -> None:
-    async def program() -> None:
-        world = World()
-        world.plans["guestbook 1"] = failing(*(UnavailableError("no answer") for _ in range(100)))
-        await world.put(make(EventType.SPEC_UPDATE, version=1))
-        await asyncio.sleep(0.5)
-        await world.put(make(EventType.DELETE, version=2))
-        await world.settled()
-        assert world.applied == ["guestbook 2"]
-        assert world.acknowledged == ["guestbook 1", "guestbook 2"]
-        assert world.time() == pytest.approx(0.5)
-
-    run(program())
-
-
 def test_a_reader_waits_when_too_many_bytes_do(make: Make) -> None:
     async def program() -> None:
         world = World(limits=InboxLimits(bytes=10_000, workers=1))
@@ -354,21 +200,6 @@ def test_an_event_larger_than_the_bound_is_taken_alone(make: Make) -> None:
         await world.put(make(EventType.CREATE, padding=7_000))
         await world.settled()
         assert world.applied == ["guestbook 1"]
-
-    run(program())
-
-
-def test_what_is_remembered_is_bounded(make: Make) -> None:
-    async def program() -> None:
-        limits = InboxLimits(memory=MemoryLimits(commands=4, state=4))
-        world = World(limits=limits)
-        for version in range(10):
-            await world.put(make(EventType.SET_OPERATION, version=version))
-            await world.settled()
-        await world.put(make(EventType.SET_OPERATION, version=9), make(EventType.SET_OPERATION, version=0))
-        await world.settled()
-        assert world.seen == ["duplicate"]
-        assert world.applied[-1] == "guestbook 0"
 
     run(program())
 
@@ -402,6 +233,26 @@ def test_a_closed_inbox_leaves_what_is_not_applied_to_the_peers_resend(make: Mak
         assert len(asyncio.all_tasks()) == 1
 
     run(program())
+
+
+@pytest.mark.parametrize(
+    ("error", "verdict"),
+    [
+        (InvalidError("no"), Verdict.REJECT),
+        (NotFoundError("no"), Verdict.REJECT),
+        (ForbiddenError("denied the request"), Verdict.REJECT),
+        (ForbiddenError("exceeded quota: count"), Verdict.RETRY),
+        (MalformedError("no JSON"), Verdict.REJECT),
+        (ConflictError("changed"), Verdict.RETRY),
+        (UnauthorizedError("token expired"), Verdict.RETRY),
+        (TimeoutError(), Verdict.RETRY),
+        (ConnectionResetError(), Verdict.RETRY),
+        (KeyError("spec"), Verdict.CRASH),
+    ],
+    ids=lambda value: value.name if isinstance(value, Verdict) else repr(value),
+)
+def test_errors_are_judged_by_whether_another_try_can_help(error: Exception, verdict: Verdict) -> None:
+    assert judge(error) is verdict
 
 
 class _Once:

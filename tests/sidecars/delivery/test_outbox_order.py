@@ -1,6 +1,7 @@
 """What leaves an outbox, in which order."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -8,7 +9,15 @@ from sidecars.delivery.lanes import ORDER
 from sidecars.delivery.observing import OutboxObserver
 from sidecars.delivery.outbox import Outbox, OutboxLimits
 from sidecars.delivery.pacing import Timing
-from sidecars.wire.events import SENT_AT, Event, EventType, acknowledgement, heartbeat
+from sidecars.wire.events import (
+    SENT_AT,
+    Event,
+    EventType,
+    Target,
+    acknowledgement,
+    heartbeat,
+    message_event,
+)
 from tiphys.errors import CallError
 
 Make = Callable[..., Event]
@@ -125,6 +134,30 @@ def test_a_command_overtakes_the_state_of_other_objects(outbox: Outbox, make: Ma
     outbox.add(make(EventType.SPEC_UPDATE, "second", version=2))
     outbox.add(make(EventType.SET_OPERATION, "second", version=3))
     assert deliver(outbox) == [("spec-update", "2"), ("set-operation", "3"), ("spec-update", "1")]
+
+
+def test_of_a_clusters_counters_the_newest_leave(outbox: Outbox) -> None:
+    for number in (1, 2, 3):
+        outbox.add(
+            message_event(
+                EventType.CLUSTER_CACHE_INFO_UPDATE,
+                target=Target.CLUSTER_CACHE_INFO_UPDATE,
+                new_id=partial(str, f"counters_{number}"),
+            )
+        )
+    assert deliver(outbox) == [("cluster-cache-info-update", "3")]
+
+
+def test_requests_have_nothing_to_do_with_each_other(outbox: Outbox) -> None:
+    for number in (1, 2):
+        outbox.add(
+            message_event(
+                EventType.REQUEST_UPDATE,
+                target=Target.RESOURCE_RESYNC,
+                new_id=partial(str, f"request_{number}"),
+            )
+        )
+    assert taken(outbox) == [("request-update", "1"), ("request-update", "2")]
 
 
 def test_windows_bound_what_is_under_way_and_state_does_not_hold_up_commands(
