@@ -44,10 +44,10 @@ def judge(case: Case, *, today: date, rules: Sequence[Rule] = CATALOGUE) -> list
     plan = _plans(case.surroundings.configuration, rules).plan(case.kind, case.operation, namespace)
     asked = plan.present(case.object) if case.old is None else plan.changed(case.old, case.object)
     judgements: list[Judgement] = []
-    for rule, action, mask in plan.steps:
+    for mask, check, rule, action in plan.steps:
         if mask & asked:
             try:
-                for finding in rule.check(case):
+                for finding in check(case):
                     judgements.append(Judgement(finding, action))  # noqa: PERF401 - keeps what came before a failure
             except Exception as error:  # noqa: BLE001 - one broken rule must not stop every write to a cluster
                 judgements.append(_failure(rule, error))
@@ -99,7 +99,7 @@ class _Plan:
             mask = 0 if rule.reads else _ALWAYS
             for read in rule.reads:
                 mask |= bits.setdefault(path_of(read), 2 << len(bits))
-            masked.append((rule, action, mask))
+            masked.append((mask, rule.check, rule, action))
         self.steps = tuple(masked)
         self._fields: dict[Path, list[tuple[str, int]]] = {}
         for path, bit in bits.items():

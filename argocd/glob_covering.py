@@ -1,13 +1,14 @@
 """Whether one glob matches everything that another one does, where that can be told for certain."""
 
 import re
+from functools import lru_cache
 
 from argocd import globs
 
 _LITERAL_START = re.compile(r"[^*?\[\]{}\\]*")
 
-LONGEST = 2000
-"""Characters of both patterns: a URL and a name have far fewer, and more is not worth the time."""
+LONGEST = 600
+"""Characters of both patterns: a URL and a name have fewer, and more is not worth time and memory."""
 
 
 def is_literal(pattern: str) -> bool:
@@ -19,8 +20,11 @@ def covers(pattern: str, other: str) -> bool:
     """True only where every text that `other` matches is matched by `pattern`; False may mean "who knows"."""
     if pattern == other or pattern in {"*", "**"}:
         return True
-    if len(pattern) + len(other) > LONGEST:
-        return False
+    return len(pattern) + len(other) <= LONGEST and _covers(pattern, other)
+
+
+@lru_cache(maxsize=4096)
+def _covers(pattern: str, other: str) -> bool:
     if is_literal(other):
         return globs.match(pattern, other) is globs.Verdict.YES
     prefix, star, rest = pattern.partition("*")

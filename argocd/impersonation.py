@@ -6,7 +6,7 @@ The released Argo CD and the proposal before it agree on everything but what hap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from argocd import globs, names, reading
 from argocd.policy import Behaviour, Configuration, Version
@@ -19,18 +19,17 @@ UNMATCHED_IS_NO_ERROR_SINCE: Version = (3, 5)
 GLOBAL_ENTRIES_SINCE: Version = (3, 5)
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One of `destinationServiceAccounts`; `index` is its place in the list that it came from."""
+class Entry(NamedTuple):
+    """One of `destinationServiceAccounts`; `place` is where it stands in the list that it came from."""
 
     server: str
     namespace: str
     account: str
-    index: int = 0
+    place: int = 0
 
     @property
     def path(self) -> str:
-        return f"spec.destinationServiceAccounts[{self.index}]"
+        return f"spec.destinationServiceAccounts[{self.place}]"
 
     @property
     def is_catch_all(self) -> bool:
@@ -65,14 +64,16 @@ def entries_of(project: Mapping[str, Any] | None) -> tuple[Entry, ...]:
 
 def entries_in(items: Iterable[Any]) -> tuple[Entry, ...]:
     return tuple(
-        Entry(
-            server=reading.text(item, "server"),
-            namespace=reading.text(item, "namespace"),
-            account=reading.text(item, "defaultServiceAccount"),
-            index=index,
-        )
-        for index, item in enumerate(items)
-        if isinstance(item, Mapping)
+        [
+            Entry(
+                reading.text(item, "server"),
+                reading.text(item, "namespace"),
+                reading.text(item, "defaultServiceAccount"),
+                index,
+            )
+            for index, item in enumerate(items)
+            if isinstance(item, Mapping)
+        ]
     )
 
 

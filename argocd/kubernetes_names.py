@@ -1,6 +1,7 @@
 """What Kubernetes takes as the name of an object or the value of a label."""
 
 import re
+from functools import lru_cache
 
 LABEL_LIMIT = 63
 """Of a DNS label and of a label's value."""
@@ -24,3 +25,14 @@ def is_dns_subdomain(text: str) -> bool:
 
 def is_label_value(text: str) -> bool:
     return len(text) <= LABEL_LIMIT and _LABEL_VALUE.fullmatch(text) is not None
+
+
+def is_account(text: str) -> bool:
+    """Whether a service account can be called so: `name`, or `namespace:name`."""
+    return len(text) <= LABEL_LIMIT + 1 + SUBDOMAIN_LIMIT and _is_account(text)
+
+
+@lru_cache(maxsize=1024)
+def _is_account(text: str) -> bool:
+    namespace, colon, name = text.rpartition(":")
+    return (not colon or is_dns_label(namespace)) and is_dns_subdomain(name)

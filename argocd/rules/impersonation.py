@@ -6,8 +6,10 @@ from argocd import impersonation, names
 from argocd.glob_covering import covers, is_literal
 from argocd.impersonation import Entry, entries_of
 from argocd.judging import Action, Case, Finding, Kind, Profile, Rule
-from argocd.kubernetes_names import is_dns_label, is_dns_subdomain
+from argocd.kubernetes_names import is_account
+from argocd.remembering import remembered
 from argocd.rules import examples
+from argocd.rules.projects import noticed
 from argocd.sync_accounts import account_of
 
 ENTRIES = "spec.destinationServiceAccounts"
@@ -20,10 +22,8 @@ def own_entries(case: Case) -> tuple[Entry, ...]:
 
 def _account_name(case: Case) -> Iterator[Finding]:
     for entry in case.once(own_entries):
-        if impersonation.is_forbidden(entry.account):
-            continue  # what Argo CD itself refuses
-        namespace, colon, name = entry.account.rpartition(":")
-        if (colon and not is_dns_label(namespace)) or not is_dns_subdomain(name):
+        # What is forbidden Argo CD refuses itself.
+        if not is_account(entry.account) and not impersonation.is_forbidden(entry.account):
             user = impersonation.user_of(entry.account, namespace="NAMESPACE")
             yield Finding(
                 "impersonation/account-name",
@@ -35,9 +35,11 @@ def _account_name(case: Case) -> Iterator[Finding]:
 
 def _server(case: Case) -> Iterator[Finding]:
     for entry in case.once(own_entries):
+        problem = ""
+        if entry.server.startswith("https://") and not entry.server.endswith("/"):
+            continue
         if not is_literal(entry.server):
             continue
-        problem = ""
         if not entry.server:
             problem = "an entry without a server matches no cluster"
         elif "://" not in entry.server:
@@ -115,6 +117,12 @@ def _feature_off(case: Case) -> Iterator[Finding]:
         )
 
 
+@remembered
+def _odd_entries(case: Case) -> Iterator[Finding]:
+    for look in (_account_name, _catch_all, _shadowed, _control_plane):
+        yield from look(case)
+
+
 _PROJECT = frozenset({Kind.PROJECT})
 _IN_CLUSTER = "server: https://kubernetes.default.svc"
 
@@ -144,7 +152,7 @@ RULES = (
             f"{_IN_CLUSTER}, namespace: shop, defaultServiceAccount: 'system:serviceaccount:shop:deployer'"
         ),
         good=project_with(f"{_IN_CLUSTER}, namespace: '*', defaultServiceAccount: 'shop:deployer'"),
-        check=_account_name,
+        check=noticed("impersonation/account-name", _odd_entries),
     ),
     Rule(
         id="impersonation/server",
@@ -177,7 +185,7 @@ RULES = (
             f"{_IN_CLUSTER}, namespace: shop, defaultServiceAccount: deployer",
             "server: '*', namespace: '*', defaultServiceAccount: viewer",
         ),
-        check=_catch_all,
+        check=noticed("impersonation/catch-all-not-last", _odd_entries),
     ),
     Rule(
         id="impersonation/shadowed-entry",
@@ -198,7 +206,7 @@ RULES = (
             f"{_IN_CLUSTER}, namespace: shop-live, defaultServiceAccount: careful",
             f"{_IN_CLUSTER}, namespace: 'shop-*', defaultServiceAccount: generic",
         ),
-        check=_shadowed,
+        check=noticed("impersonation/shadowed-entry", _odd_entries),
     ),
     Rule(
         id="impersonation/control-plane-account",
@@ -215,7 +223,7 @@ RULES = (
             "server: '*', namespace: '*', defaultServiceAccount: 'argocd:argocd-application-controller'"
         ),
         good=_GOOD,
-        check=_control_plane,
+        check=noticed("impersonation/control-plane-account", _odd_entries),
     ),
     Rule(
         id="impersonation/feature-off",

@@ -28,7 +28,7 @@ from argocd.glob_covering import covers, is_literal
         ("[", "[", True),
         ("[", "a", False),
         ("{prod*,prod}", "prod", False),
-        ("a*", "a" * 3000, False),
+        ("a*", "a" * 600, False),
     ],
 )
 def test_covering_is_said_only_where_it_is_certain(pattern: str, other: str, *, expected: bool) -> None:
