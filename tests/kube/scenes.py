@@ -80,6 +80,7 @@ async def watching(store: Store, resource: Resource = CONFIG_MAPS, **options: An
         options["resource_version"] = page.resource_version
     watch = Watching()
     task = asyncio.create_task(watch.run(store, resource, **options))
+    await asyncio.sleep(0)  # the embedded store's watch stands now, and hears rather than replays
     try:
         yield watch
     finally:

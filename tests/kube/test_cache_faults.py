@@ -222,6 +222,56 @@ async def test_events_that_come_twice_or_late_are_told_once() -> None:
         assert cache.get("a", namespace=HOME) == second
 
 
+async def test_one_of_another_uid_is_another_object() -> None:
+    first = {"metadata": {"name": "a", "namespace": HOME, "uid": "1", "resourceVersion": "5"}}
+    second = {"metadata": {"name": "a", "namespace": HOME, "uid": "2", "resourceVersion": "9"}}
+    late = {"metadata": {"name": "a", "namespace": HOME, "uid": "1", "resourceVersion": "7"}}
+    done = asyncio.Event()
+
+    class Forgetful(EmbeddedStore):
+        async def list(self, resource: Resource, **options: Any) -> Page:
+            return Page([first], "6")
+
+        async def watch(self, resource: Resource, **options: Any) -> AsyncGenerator[Event, None]:
+            yield Event(EventKind.MODIFIED, second)
+            yield Event(EventKind.MODIFIED, late)
+            yield Event(EventKind.DELETED, late)
+            done.set()
+            await asyncio.Event().wait()
+
+    cache = _cache(Forgetful())
+    recorder = Recorder(cache)
+    async with running(cache):
+        await done.wait()
+    assert recorder.changes == [("+", "a"), ("-", "a"), ("+", "a")]
+    assert cache.get("a", namespace=HOME) == second
+
+
+async def test_after_a_restore_an_older_state_of_the_same_object_is_believed() -> None:
+    def state(version: str) -> Object:
+        return {"metadata": {"name": "a", "namespace": HOME, "uid": "1", "resourceVersion": version}}
+
+    class Restored(EmbeddedStore):
+        version = "9"
+
+        async def list(self, resource: Resource, **options: Any) -> Page:
+            return Page([state(self.version)], self.version)
+
+        async def watch(self, resource: Resource, **options: Any) -> AsyncGenerator[Event, None]:
+            if self.version == "9":
+                self.version = "4"
+                raise GoneError("etcd was restored")
+            done.set()
+            await asyncio.Event().wait()
+            yield Event(EventKind.BOOKMARK, {})
+
+    done = asyncio.Event()
+    cache = _cache(Restored())
+    async with running(cache):
+        await done.wait()
+    assert cache.get("a", namespace=HOME) == state("4")
+
+
 async def test_a_reader_that_is_too_slow_is_cut_off_and_loses_nothing() -> None:
     store = EmbeddedStore(watch_backlog=3)
     cache = _cache(store)

@@ -67,7 +67,6 @@ async def test_a_watch_from_before_a_compaction_is_gone() -> None:
 async def test_a_watch_that_runs_does_not_mind_a_compaction() -> None:
     store = EmbeddedStore()
     async with watching(store, namespace=HOME) as watch:
-        await asyncio.sleep(0)
         await store.create(CONFIG_MAPS, config_map("a", namespace=HOME))
         store.compact()
         await store.create(CONFIG_MAPS, config_map("b", namespace=HOME))
@@ -109,9 +108,22 @@ async def test_bookmarks_come_with_time_and_on_demand() -> None:
 async def test_a_watch_that_is_left_is_forgotten() -> None:
     store = EmbeddedStore()
     async with watching(store, APPLICATIONS):
-        await asyncio.sleep(0)
         assert len(store._history.collection(APPLICATIONS).watchers.all()) == 1
     assert store._history.collection(APPLICATIONS).watchers.all() == []
+
+
+async def test_a_watch_whose_reader_is_too_slow_ends_after_what_it_could_hold() -> None:
+    store = EmbeddedStore(watch_backlog=2)
+
+    async def read() -> list[str]:
+        events = store.watch(CONFIG_MAPS, resource_version=store.resource_version)
+        return [event.object["metadata"]["name"] async for event in events]
+
+    reading = asyncio.create_task(read())
+    await asyncio.sleep(0)
+    for name in ("a", "b", "c", "d"):
+        await store.create(CONFIG_MAPS, config_map(name, namespace=HOME))
+    assert await reading == ["a", "b"]
 
 
 async def test_closing_the_store_ends_its_watches() -> None:
@@ -308,7 +320,6 @@ async def test_a_write_asks_only_watchers_that_may_care(monkeypatch: pytest.Monk
                 watching(store, field_selector=f"metadata.name=c{number}"),
             ):
                 await stack.enter_async_context(watch)
-        await asyncio.sleep(0)
         body = config_map("c7", namespace=HOME)
         body["metadata"]["labels"] = {"agent": "a8"}
         await store.create(CONFIG_MAPS, body)

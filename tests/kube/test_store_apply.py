@@ -33,6 +33,17 @@ def _owners(body: Object) -> set[tuple[str, str]]:
     return {(entry["manager"], entry["operation"]) for entry in body["metadata"]["managedFields"]}
 
 
+def _owned(body: Object, manager: str) -> set[str]:
+    """The keys of `data` that a manager owns."""
+    return {
+        step.removeprefix("f:")
+        for entry in body["metadata"]["managedFields"]
+        if entry["manager"] == manager
+        for step in entry["fieldsV1"].get("f:data", {})
+        if step != "."
+    }
+
+
 async def test_an_apply_creates_what_is_not_there(store: Store, home: str) -> None:
     applied = await Manager(store, home, "one").apply({"data": {"x": "1"}})
     assert applied["data"] == {"x": "1"}
@@ -73,8 +84,11 @@ async def test_managers_that_want_different_values_conflict(store: Store, home: 
     assert applied["data"] == {"x": "2", "y": "1"}
     with pytest.raises(ConflictError, match='conflict with "two"'):
         await one.apply({"data": {"x": "1", "y": "1"}})
+    assert (_owned(applied, "one"), _owned(applied, "two")) == ({"y"}, {"x"})
     applied = await one.apply({"data": {"y": "1"}})
     assert applied["data"] == {"x": "2", "y": "1"}
+    applied = await two.apply({})
+    assert applied["data"] == {"y": "1"}
 
 
 async def test_a_field_that_two_managers_want_stays_until_both_let_go(store: Store, home: str) -> None:
@@ -88,11 +102,24 @@ async def test_a_field_that_two_managers_want_stays_until_both_let_go(store: Sto
 async def test_a_plain_write_takes_what_it_changes(store: Store, home: str) -> None:
     one = Manager(store, home, "one")
     applied = await one.apply({"data": {"x": "1", "y": "1"}})
-    await store.replace(CONFIG_MAPS, {**applied, "data": {"x": "2", "y": "1"}}, field_manager="editor")
+    edited = await store.replace(
+        CONFIG_MAPS, {**applied, "data": {"x": "2", "y": "1"}}, field_manager="editor"
+    )
+    assert (_owned(edited, "one"), _owned(edited, "editor")) == ({"y"}, {"x"})
     with pytest.raises(ConflictError, match='conflict with "editor"'):
         await one.apply({"data": {"x": "1", "y": "1"}})
     # What the editor changed is the editor's: letting go of it removes nothing.
     assert (await one.apply({"data": {"y": "1"}}))["data"] == {"x": "2", "y": "1"}
+
+
+async def test_plain_writes_of_one_manager_add_up(store: Store, home: str) -> None:
+    body: Object = {"metadata": {"name": "a", "namespace": home}, "data": {"x": "1"}}
+    await store.create(CONFIG_MAPS, body, field_manager="maker")
+    for data in ({"x": "1", "y": "1"}, {"x": "1", "y": "1", "z": "1"}):
+        written = await store.replace(CONFIG_MAPS, body | {"data": data}, field_manager="editor")
+    assert (_owned(written, "maker"), _owned(written, "editor")) == ({"x"}, {"y", "z"})
+    written = await store.replace(CONFIG_MAPS, body | {"data": {"z": "1"}}, field_manager="editor")
+    assert (_owned(written, "maker"), _owned(written, "editor")) == (set(), {"z"})
 
 
 async def test_a_creation_owns_what_it_wrote(store: Store, home: str) -> None:
