@@ -51,9 +51,7 @@ def _normalize(url: str) -> str:
     url = runes.lower(runes.trim(url))
     if _SSH.fullmatch(url) and not url.startswith("ssh://"):
         # A colon after the host would count as the beginning of a port.
-        url = url.replace(":", "/", 1)
-        if not url.startswith("ssh://"):
-            url = f"ssh://{url}"
+        url = f"ssh://{url.replace(':', '/', 1)}"
     rewritten = _rewrite(runes.encode(url.removesuffix(".git")))
     return "" if rewritten is None else rewritten.decode("utf-8", "replace").removeprefix("ssh://")
 

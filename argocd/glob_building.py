@@ -261,8 +261,6 @@ def _without_common_parts(branches: tuple[parsed.Sequence | parsed.Empty, ...]) 
         result.append(parsed.Sequence(shortest[:left]))
     if len(reduced) > 1:
         result.append(parsed.Choice(tuple(reduced)))
-    elif isinstance(reduced[0], parsed.Sequence):
-        result.append(reduced[0])
     if right:
         result.append(parsed.Sequence(shortest[len(shortest) - right :]))
     return parsed.Sequence(tuple(result))
