@@ -106,7 +106,14 @@ class WorkerBackground:
 
     async def failed(self) -> None:
         assert self.knowledge is not None
-        await self.knowledge.failed()
+        assert self._reporting is not None
+        caches = asyncio.create_task(self.knowledge.failed())
+        try:
+            done, _ = await asyncio.wait({caches, self._reporting}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            caches.cancel()
+        for task in done:
+            task.result()
 
     async def stop(self) -> None:
         if self._reporting is not None:

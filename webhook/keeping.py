@@ -124,8 +124,8 @@ class Keeper:
             for worker in list(self.reports.workers.values())
             if (now - worker.heard).total_seconds() < WORKER_SILENCE_SECONDS
         ]
-        if not alive:
-            reasons.append("no worker has reported")
+        if not any(worker.caches for worker in alive):
+            reasons.append("no worker has reported its caches")
         reasons += sorted(
             {
                 f"the cache of {name} has no first list: {cache['error'] or 'wait'}"

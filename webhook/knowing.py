@@ -5,7 +5,7 @@ Each worker has its own: a review reads plain memory. What a rule does not need 
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from argocd import names, reading
@@ -59,7 +59,7 @@ class Knowledge:
         self._told = told
         self.troubles: dict[str, str] = {}
         self.directory = Directory(argocd_namespace=guarding.argocd_namespace)
-        self._configuration = Configuration()
+        self._configuration = self._placed(Configuration())
         self._settings_map: Object | None = None
         self._parameters_map: Object | None = None
         self._templates: dict[str, Template] = {}
@@ -215,7 +215,7 @@ class Knowledge:
             drop(old) if new is None else put(new)
 
         cache.subscribe(follow)
-        self.caches[f"{shelf} in {namespace}" if namespace else shelf] = cache
+        self.caches[f"{shelf.value} in {namespace}" if namespace else shelf.value] = cache
         self._shelves.setdefault(shelf, []).append(cache)
 
     # Taking in
@@ -228,8 +228,13 @@ class Knowledge:
             self._trouble("configuration", f"{problems[0]}{others}; the last good configuration stays")
             return
         self._trouble("configuration", "")
-        self._configuration = configuration
+        self._configuration = self._placed(configuration)
         self._renew()
+
+    def _placed(self, configuration: Configuration) -> Configuration:
+        """The namespace that we were started for counts: it is the one that the API server asks us about."""
+        argocd = replace(configuration.argocd, namespace=self._guarding.argocd_namespace)
+        return replace(configuration, argocd=argocd)
 
     def _take_settings(self, body: Object | None) -> None:
         self._settings_map = body
