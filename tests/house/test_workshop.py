@@ -56,7 +56,7 @@ def test_a_page_that_differs_is_stale(
 
     for page, text in stale.items():
         path = docs.ROOT / page
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
     assert docs.stale_pages() == {}
