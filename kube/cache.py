@@ -12,7 +12,9 @@ from typing import Generic, TypeVar
 from kube.errors import ApiError, GoneError, UnavailableError
 from kube.indexing import Held, Holdings, Key
 from kube.store import Event, EventKind, Object, Page, Resource, Store
+from tiphys import logs
 
+log = logs.get_logger()
 T = TypeVar("T")
 
 PAGE_SIZE = 500
@@ -165,6 +167,9 @@ class Cache(Generic[T]):
                 if self._events != events or self._clock() - began >= _LONG_LIVED:
                     continue  # the server ends every watch some time
             self._failures += 1
+            if self._failures == 1:
+                context = {logs.KIND: self._resource.kind, logs.NAMESPACE: self._namespace or ""}
+                log.warning("watching failed, trying again", **context, **{logs.ERROR: self._error})
             ceiling = min(_LONGEST_BACKOFF, _FIRST_BACKOFF * 2 ** min(self._failures - 1, 16))
             await asyncio.sleep(self._random.uniform(0, ceiling))
 

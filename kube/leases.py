@@ -16,7 +16,9 @@ from datetime import UTC, datetime
 from kube.errors import ApiError, ConflictError, NotFoundError
 from kube.resources import LEASES
 from kube.store import EventKind, Object, PatchKind, Store
+from tiphys import logs
 
+log = logs.get_logger()
 _JITTER = 1.2
 
 
@@ -72,6 +74,7 @@ class Election:
         self._observed = clock()
         self._leads_until: float | None = None
         self._leading = asyncio.Event()
+        self._context = {logs.KIND: "Lease", logs.NAMESPACE: namespace, logs.NAME: name, "identity": identity}
         self.error = ""
         """The last failure of the store, empty after a success."""
 
@@ -107,6 +110,7 @@ class Election:
     async def _lead(self, lead: Callable[[], Awaitable[None]]) -> bool:
         """Whether `lead` came to its own end."""
         self._leading.set()
+        log.info("leading", **self._context)
         work = asyncio.ensure_future(lead())
         renewal = asyncio.ensure_future(self._renew_while_possible())
         try:
@@ -248,6 +252,7 @@ class Election:
     def _stop_leading(self) -> None:
         self._leading.clear()
         self._leads_until = None
+        log.info("no longer leading", **self._context, **{logs.ERROR: self.error})
 
     async def _release(self) -> None:
         """Whoever waits need not wait for the time to run out."""

@@ -65,6 +65,8 @@ class _Rest(RESTClientObject):  # type: ignore[misc]  # the client has no types
     def session(self) -> aiohttp.ClientSession:
         if self.pool_manager is None:
             self.pool_manager = self._create_pool_manager()
+            # aiohttp would send a DELETE again by itself after a broken connection: what is repeated is ours to say.
+            self.pool_manager._retry_connection = False  # noqa: SLF001  there is no other way to ask for it
         return self.pool_manager
 
 

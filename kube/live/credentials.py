@@ -25,6 +25,9 @@ from kubernetes.aio.config.kube_config import FileOrData, KubeConfigLoader, Kube
 
 from kube.errors import KubeconfigError
 from kube.store import Identity
+from tiphys import logs
+
+log = logs.get_logger()
 
 POD_FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 # The kubelet renews a token in its last fifth: a minute is early enough, and cheap.
@@ -77,7 +80,8 @@ class Access:
             if self._renewed < asked:  # else somebody did while we waited
                 try:
                     self.schedule(await self.load())
-                except KubeconfigError:
+                except KubeconfigError as error:
+                    log.warning("credentials could not be renewed", **{logs.ERROR: str(error)})
                     self.schedule(_SOONEST_RENEWAL)
         return True
 

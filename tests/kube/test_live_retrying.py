@@ -95,7 +95,7 @@ async def test_what_cannot_be_repeated_fails_with_an_unknown_outcome(
         assert len(script.requests) == 1
 
 
-@pytest.mark.parametrize("action", [_create, _json_patch])
+@pytest.mark.parametrize("action", NOT_REPEATABLE)
 async def test_a_write_whose_connection_broke_is_not_sent_twice(tmp_path: Path, action: Action) -> None:
     async with serving(dropped, found()) as script, connected(script, tmp_path) as store:
         with pytest.raises(UnavailableError, match="broke the connection") as caught:
@@ -109,6 +109,12 @@ async def test_a_repeated_deletion_that_finds_nothing_has_succeeded(tmp_path: Pa
     async with serving(*answers) as script, connected(script, tmp_path) as store:
         await _delete_uid(store)
         assert script.bodies[1]["preconditions"] == {"uid": "u"}
+
+
+async def test_a_repeated_replacement_that_finds_nothing_fails(tmp_path: Path) -> None:
+    async with serving(status(500), status(404)) as script, connected(script, tmp_path) as store:
+        with pytest.raises(NotFoundError):
+            await _replace(store)
 
 
 async def test_a_deletion_that_finds_nothing_at_first_fails(tmp_path: Path) -> None:
