@@ -35,21 +35,20 @@ def _account_name(case: Case) -> Iterator[Finding]:
 
 def _server(case: Case) -> Iterator[Finding]:
     for entry in case.once(own_entries):
-        problem = ""
-        if entry.server.startswith("https://") and not entry.server.endswith("/"):
-            continue
-        if not is_literal(entry.server):
-            continue
-        if not entry.server:
-            problem = "an entry without a server matches no cluster"
-        elif "://" not in entry.server:
-            problem = f"'{entry.server}' is no URL, and entries are compared with the URLs of clusters"
-        elif entry.server.endswith("/"):
-            problem = f"'{entry.server}' ends with a slash, and the URLs of clusters do not"
-        if problem:
+        if problem := _server_problem(entry.server):
             yield Finding(
                 "impersonation/server", f"{entry.path}.server", problem, _better_server(entry, case)
             )
+
+
+def _server_problem(server: str) -> str:
+    if not server:
+        return "an entry without a server matches no cluster"
+    if ("://" in server and not server.endswith("/")) or not is_literal(server):
+        return ""
+    if "://" in server:
+        return f"'{server}' ends with a slash, and the URLs of clusters do not"
+    return f"'{server}' is no URL, and entries are compared with the URLs of clusters"
 
 
 def _better_server(entry: Entry, case: Case) -> str:

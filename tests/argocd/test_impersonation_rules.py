@@ -135,7 +135,7 @@ def test_a_server_that_matches_no_cluster_is_found(server: str, message: str, hi
     assert [(finding.message, finding.hint) for finding in found] == [(message, hint)]
 
 
-@pytest.mark.parametrize("server", [SERVER, "*", "https://*.example.com", "c?"])
+@pytest.mark.parametrize("server", [SERVER, "*", "https://*.example.com", "https://*/", "c?", "http://c1"])
 def test_urls_and_globs_are_fine(server: str) -> None:
     assert findings("server", project((server, "*", "sa")), neighbours=Nothing()) == []
 
