@@ -1,0 +1,181 @@
+"""The agent as one thing: caches, the principal's link, one stream after the other. Transport and store are given."""
+
+import asyncio
+from functools import partial
+
+from argocd.propagation import Message, Target
+from argocd.routing import Mode
+from kube.store import Object, Store
+from sidecars.agent.applications import Applications, RefusedApplicationError
+from sidecars.agent.applying import Applier
+from sidecars.agent.asking import Asker
+from sidecars.agent.commanding import Commands
+from sidecars.agent.configuring import AgentSettings, OnRecreate
+from sidecars.agent.holding import Holdings
+from sidecars.agent.observing import Observer
+from sidecars.chores import Chores
+from sidecars.delivery.outcomes import DeadLetter
+from sidecars.delivery.session import Ending, Stream
+from sidecars.guarding import Guard
+from sidecars.kinds import APPLICATION, BY_TARGET, Kind, event_about
+from sidecars.linking import Link, Surroundings
+from sidecars.listing import SPECS, STATUS, Listings
+from sidecars.resync_messages import ResyncEvents
+from sidecars.wire import payloads
+from sidecars.wire.events import AGENT_SOURCE, Event, EventType, heartbeat, message_event
+from sidecars.wire.events import Target as WireTarget
+from sidecars.writing import Writer
+from tiphys import logs
+from tiphys.errors import SurroundingsError
+
+SYNC_SECONDS = 120.0
+
+log = logs.get_logger()
+
+
+class Agent:
+    """`run` belongs into a task group; `serve` is called for every stream to the principal."""
+
+    def __init__(
+        self, store: Store, *, settings: AgentSettings, surroundings: Surroundings | None = None
+    ) -> None:
+        self.settings = settings
+        self._surroundings = surroundings or Surroundings()
+        timing, new_id = self._surroundings.timing, self._surroundings.new_id
+        self.holdings = Holdings(store, settings=settings, timing=timing)
+        writer = Writer(store)
+        self._chores = Chores(timing=timing)
+        self._guard = Guard(writer=writer, chores=self._chores, restored=self._restored)
+        self._observer = Observer(
+            settings=settings, holdings=self.holdings, guard=self._guard, tell=self._tell
+        )
+        self._applier = Applier(
+            settings=settings,
+            holdings=self.holdings,
+            guard=self._guard,
+            writer=writer,
+            applications=Applications(
+                store,
+                settings=settings,
+                holdings=self.holdings,
+                guard=self._guard,
+                writer=writer,
+                report_gone=partial(self._tell, Message.DELETE, APPLICATION),
+            ),
+            commands=Commands(
+                settings=settings,
+                holdings=self.holdings,
+                writer=writer,
+                tell_status=self._observer.tell_status,
+            ),
+        )
+        self._asker = Asker(
+            settings=settings,
+            holdings=self.holdings,
+            events=ResyncEvents(source=AGENT_SOURCE, new_id=new_id),
+            tell=self._tell,
+        )
+        entries = {SPECS: self.holdings.specs}
+        if settings.mode is Mode.MANAGED:
+            entries[STATUS] = self.holdings.statuses
+        self.link = Link(
+            peer="principal",
+            handle=self._handle,
+            bury=self._bury,
+            listings=Listings(entries, version=lambda: self.holdings.changes),
+            found=self._asker.repair,
+            tell_everything=lambda: self._asker.tell_everything(self.link),
+            surroundings=self._surroundings,
+            source=AGENT_SOURCE,
+        )
+        self.ready = asyncio.Event()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        self._observer.begin()
+        try:
+            async with asyncio.TaskGroup() as group:
+                for cache in self.holdings.caches.values():
+                    group.create_task(cache.run(), name="cache")
+                group.create_task(self._chores.run(), name="chores")
+                async with asyncio.timeout(SYNC_SECONDS):
+                    await self.holdings.synced()
+                self._observer.start()
+                self.ready.set()
+                log.info("ready", **{logs.KIND: self.settings.mode.value})
+                group.create_task(self._compare_now_and_then(), name="comparisons")
+                if self.settings.heartbeat_seconds:
+                    group.create_task(self._beat(), name="heartbeat")
+        except TimeoutError as error:
+            raise SurroundingsError(
+                f"the API server gave no complete lists within {SYNC_SECONDS:.0f} s"
+            ) from error
+        finally:
+            await self.link.close()
+
+    async def serve(
+        self, stream: Stream, *, name: str, principal_namespace: str, extensions: frozenset[str]
+    ) -> Ending:
+        """One stream to its end; `name` is how the principal knows us."""
+        await self.ready.wait()
+        self.holdings.name = name
+        self.holdings.principal_namespace = principal_namespace
+        self.link.extensions = extensions
+        log.info("connected", **{logs.AGENT: name})
+        self._asker.greet(self.link)
+        return await self.link.serve(stream)
+
+    async def _compare_now_and_then(self) -> None:
+        scope = STATUS if self.settings.mode is Mode.MANAGED else SPECS
+        while True:
+            share = self._surroundings.timing.random.uniform(0.75, 1.25)
+            await asyncio.sleep(self.settings.compare_seconds * share)
+            if self.link.connected and self.link.compares:
+                self.link.compare(scope)
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(self.settings.heartbeat_seconds)
+            if self.link.connected:
+                self.link.send(heartbeat(new_id=self._surroundings.new_id))
+
+    async def _handle(self, event: Event) -> None:
+        if event.target == WireTarget.RESOURCE_RESYNC:
+            self._asker.resync(self.link, event)
+        elif event.target in BY_TARGET:
+            await self._applier.apply(event)
+        else:
+            # Requests of proxies that are not built: acknowledged, no more.
+            log.debug("nothing to do", **{logs.KIND: event.type})
+
+    def _tell(self, message: Message, kind: Kind, item: Object) -> None:
+        self.link.send(event_about(message, kind, item, source=AGENT_SOURCE))
+        log.debug("told", **{logs.OPERATION: message.value, logs.KIND: kind.target.value})
+
+    async def _bury(self, letter: DeadLetter) -> None:
+        """The principal shows what went wrong with an Application of its own."""
+        if letter.event.target != Target.APPLICATION or self.settings.mode is not Mode.MANAGED:
+            return
+        namespace, _, name = letter.event.subject.partition("/")
+        told = payloads.ErrorData(resource_name=name, resource_namespace=namespace, message=_shown(letter))
+        event = message_event(
+            EventType.ERROR,
+            target=WireTarget.APPLICATION,
+            payload=payloads.write(told),
+            source=AGENT_SOURCE,
+            new_id=self._surroundings.new_id,
+        )
+        self.link.send(event)
+
+    def _restored(self, kind: Kind, copy: Object) -> Object:
+        """An Application that somebody deleted here."""
+        if kind is not APPLICATION or self.settings.on_recreate is not OnRecreate.RESYNC:
+            return copy  # the guard keeps no status: there is nothing to clear
+        return {**copy, "operation": {"sync": {}}}
+
+
+def _shown(letter: DeadLetter) -> str:
+    words = letter.message
+    if isinstance(letter.error, RefusedApplicationError):
+        return words
+    return f"{letter.event.type.rpartition('.')[2]} could not be applied: {words}"

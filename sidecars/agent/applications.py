@@ -1,0 +1,196 @@
+"""A managed agent's Applications: made, changed, taken over, made anew and deleted as the principal says."""
+
+from collections.abc import Callable
+
+from argocd import names
+from argocd.adoption import (
+    IdentityAction,
+    adoption_policy,
+    application_action,
+    compare_application,
+    deletion_action,
+    is_managed,
+    mismatch_policy,
+)
+from argocd.copies import application_copied, application_updated
+from argocd.propagation import Message
+from argocd.reading import mapping, text, value
+from argocd.target_namespaces import at_agent
+from kube.errors import AlreadyExistsError, NotFoundError
+from kube.resources import APPLICATIONS, NAMESPACES
+from kube.store import Object, Store
+from sidecars.agent.configuring import AgentSettings
+from sidecars.agent.holding import Holdings
+from sidecars.guarding import Guard
+from sidecars.kinds import APPLICATION, OPERATION_DONE
+from sidecars.writing import BusyError, Writer
+from tiphys.errors import ObjectError
+
+_IN_PLACE = frozenset(
+    {
+        IdentityAction.UPDATE,
+        IdentityAction.STAMP,
+        IdentityAction.TRANSITION,
+        IdentityAction.ADOPT,
+        IdentityAction.UPSERT,
+    }
+)
+
+
+class RefusedApplicationError(ObjectError):
+    """The principal learns why: its Application shows it."""
+
+
+class Applications:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        settings: AgentSettings,
+        holdings: Holdings,
+        guard: Guard,
+        writer: Writer,
+        report_gone: Callable[[Object], None],
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._holdings = holdings
+        self._guard = guard
+        self._writer = writer
+        self._report_gone = report_gone
+
+    async def apply(self, message: Message, incoming: Object, *, principal_uid: str) -> None:
+        placement = at_agent(
+            text(incoming, "metadata", "namespace"),
+            agent_namespace=self._settings.namespace,
+            principal_namespace=self._holdings.principal_namespace,
+            mapped_by=self._settings.mapped_by,
+        )
+        if not self._settings.allows(placement.namespace):
+            raise RefusedApplicationError(
+                f"this agent takes no Applications in the namespace {placement.namespace}: --allowed-namespaces"
+            )
+        if message is Message.DELETE:
+            await self._withdraw(incoming, namespace=placement.namespace)
+            return
+        copy = application_copied(
+            incoming,
+            namespace=placement.namespace,
+            principal_uid=principal_uid,
+            remapped=placement.remapped,
+        )
+        change = _Change(self, message=message, incoming=incoming, copy=copy, principal_uid=principal_uid)
+        try:
+            await change.make()
+        except NotFoundError:
+            if not self._settings.create_namespaces:
+                raise
+            await self._create_namespace(placement.namespace)
+            await change.make()
+
+    async def _withdraw(self, incoming: Object, *, namespace: str) -> None:
+        name = text(incoming, "metadata", "name")
+        local = await self._writer.get(APPLICATIONS, name=name, namespace=namespace)
+        action = deletion_action(exists=local is not None, managed=local is not None and is_managed(local))
+        if action is IdentityAction.REFUSE:
+            raise RefusedApplicationError(f"Application {namespace}/{name} is nobody's copy: not deleted")
+        self._guard.forget(APPLICATION, namespace=namespace, name=name)
+        if local is not None:
+            self._guard.announce(local)
+            await self._writer.delete(APPLICATIONS, local, propagation="Background")
+
+    async def _create_namespace(self, name: str) -> None:
+        try:
+            await self._store.create(NAMESPACES, {"metadata": {"name": name}})
+        except AlreadyExistsError:
+            return
+
+    # What one change needs of its surroundings.
+
+    def action(
+        self, local: Object | None, message: Message, incoming: Object, principal_uid: str
+    ) -> IdentityAction:
+        return application_action(
+            compare_application(local, incoming, principal_uid=principal_uid),
+            creating=message is Message.CREATE,
+            deleting=value(incoming, "metadata", "deletionTimestamp") is not None,
+            mismatch=mismatch_policy(incoming, self._settings.mismatch),
+            adoption=adoption_policy(local or {}, self._settings.adoption),
+        )
+
+    def expect(self, copy: Object) -> None:
+        kept = {key: part for key, part in copy.items() if key not in {"status", "operation"}}
+        self._guard.expect(APPLICATION, kept)
+
+    def gone_already(self, incoming: Object, copy: Object) -> None:
+        metadata = mapping(copy, "metadata")
+        self._guard.forget(APPLICATION, namespace=metadata["namespace"], name=metadata["name"])
+        self._report_gone({**copy, "metadata": {**metadata, "uid": text(incoming, "metadata", "uid")}})
+
+    async def settle(self, copy: Object, decide: Callable[[Object | None], Object | None]) -> Object | None:
+        name, namespace = copy["metadata"]["name"], copy["metadata"]["namespace"]
+        cached = self._holdings.get(APPLICATION, name=name, namespace=namespace)
+        return await self._writer.settle(
+            APPLICATIONS, name=name, namespace=namespace, cached=cached, decide=decide
+        )
+
+    async def delete(self, local: Object, *, propagation: str) -> None:
+        self._guard.announce(local)
+        await self._writer.delete(APPLICATIONS, local, propagation=propagation)
+
+
+class _Change:
+    """One create or update of one Application."""
+
+    def __init__(
+        self,
+        applications: Applications,
+        *,
+        message: Message,
+        incoming: Object,
+        copy: Object,
+        principal_uid: str,
+    ) -> None:
+        self._applications = applications
+        self._message = message
+        self._incoming = incoming
+        self._copy = copy
+        self._principal_uid = principal_uid
+        self._action = IdentityAction.CREATE
+        self._local: Object | None = None
+
+    async def make(self) -> None:
+        stored = await self._applications.settle(self._copy, self._decide)
+        if self._action is IdentityAction.RECREATE and self._local is not None:
+            await self._applications.delete(self._local, propagation="Background")
+            raise BusyError("the Application of the same name and another uid has to go first")
+        if (
+            self._action in _IN_PLACE
+            and stored is not None
+            and value(self._incoming, "metadata", "deletionTimestamp") is not None
+            and value(stored, "metadata", "deletionTimestamp") is None
+        ):
+            await self._applications.delete(stored, propagation="Foreground")
+
+    def _decide(self, local: Object | None) -> Object | None:
+        self._local = local
+        self._action = self._applications.action(local, self._message, self._incoming, self._principal_uid)
+        if self._action is IdentityAction.REFUSE:
+            raise RefusedApplicationError(
+                "an Application of this name is here already and nobody's copy"
+                f" ({names.ADOPTION_POLICY} and --adoption-policy decide)"
+            )
+        if self._action is IdentityAction.REPORT_GONE:
+            self._applications.gone_already(self._incoming, self._copy)
+            return None
+        if self._action is IdentityAction.RECREATE:
+            return None
+        self._applications.expect(self._copy)
+        if local is None:
+            return self._copy
+        result = application_updated(local, self._copy)
+        done = value(local, "metadata", "annotations", OPERATION_DONE)
+        if done is not None:
+            annotations = {**mapping(result, "metadata", "annotations"), OPERATION_DONE: done}
+            result["metadata"] = {**result["metadata"], "annotations": annotations}
+        return result

@@ -1,0 +1,177 @@
+"""What an agent asks and answers so that both ends have the same: by comparison, or by resync messages."""
+
+from collections.abc import Iterator
+
+from argocd.checksums import ResourceKey, inventory_checksum, resource_key
+from argocd.propagation import Message
+from argocd.reading import text
+from argocd.resync import (
+    ResyncError,
+    ResyncMessage,
+    Side,
+    UpdateRequest,
+    accepts,
+    answer_to,
+    namespace_to_look_in,
+    request_about,
+    request_for,
+    resources_to_tell,
+    what_is_gone,
+)
+from argocd.rewriting import bare_name
+from argocd.routing import Mode
+from argocd.target_namespaces import PeerUnknownError
+from kube.store import Object
+from sidecars.agent.applying import NotTakenError
+from sidecars.agent.configuring import AgentSettings
+from sidecars.agent.holding import Holdings
+from sidecars.agent.observing import Tell
+from sidecars.delivery.comparing import Difference
+from sidecars.kinds import APPLICATION, BY_TRACKED, PROJECT, Kind
+from sidecars.linking import Link
+from sidecars.listing import SPECS, STATUS
+from sidecars.resync_messages import (
+    ResyncEvents,
+    read_list_request,
+    read_resource,
+    read_update_request,
+    resync_message,
+)
+from sidecars.wire.events import Event
+
+
+class Asker:
+    def __init__(
+        self, *, settings: AgentSettings, holdings: Holdings, events: ResyncEvents, tell: Tell
+    ) -> None:
+        self._settings = settings
+        self._holdings = holdings
+        self._events = events
+        self._tell = tell
+        self._asked = False
+
+    def greet(self, link: Link) -> None:
+        """A stream begins."""
+        managed = self._settings.mode is Mode.MANAGED
+        if link.compares:
+            link.compare(STATUS if managed else SPECS)
+            return
+        if not self._asked:
+            self._asked = True
+            self.tell_everything(link)
+
+    def tell_everything(self, link: Link) -> None:
+        """To a principal that does not compare: the first time, and when something found no room."""
+        if self._settings.mode is Mode.AUTONOMOUS:
+            for kind, item in self._holdings.own():
+                self._tell(Message.CREATE, kind, item)
+            link.send(self._events.resync_request())
+            return
+        keys = [resource_key(kind.tracked, item) for kind, item in self._holdings.copies()]
+        link.send(self._events.list_request(inventory_checksum(keys)))
+        self._ask_updates(link)
+        for kind, item in self._holdings.copies():
+            if kind is APPLICATION:
+                self._tell(Message.STATUS_UPDATE, kind, item)
+
+    def repair(self, scope: str, differences: list[Difference]) -> None:
+        """By what holds now: the comparison may be older than a change."""
+        for difference in differences:
+            kind, name, namespace = self._holdings.naming.parsed(difference.key)
+            if self._settings.mode is Mode.AUTONOMOUS:
+                self._repair_own(kind, name, known=difference.theirs is not None)
+            elif scope == STATUS:
+                local = self._local(kind, name, namespace)
+                if local is not None:
+                    self._tell(Message.STATUS_UPDATE, kind, local)
+
+    def _repair_own(self, kind: Kind, name: str, *, known: bool) -> None:
+        local = self._holdings.get(kind, name=name, namespace=self._settings.namespace)
+        if local is not None and self._holdings.concerns(kind, local):
+            self._tell(Message.SPEC_UPDATE if known else Message.CREATE, kind, local)
+        elif known:
+            gone = {"metadata": {"name": name, "namespace": self._settings.namespace}}
+            self._tell(Message.DELETE, kind, gone)
+
+    # Resync messages.
+
+    def resync(self, link: Link, event: Event) -> None:
+        message = resync_message(event)
+        if not accepts(Side.AGENT, message, mode=self._settings.mode):
+            raise NotTakenError(f"{message} is nothing that {self._settings.mode} agents answer")
+        if message is ResyncMessage.REQUEST_LIST:
+            for key in resources_to_tell(list(self._tracked()), checksum=read_list_request(event)):
+                link.send(self._events.resource(key))
+        elif message is ResyncMessage.REQUEST_UPDATE:
+            self._answer(read_update_request(event))
+        elif message is ResyncMessage.RESOURCE:
+            self._ask_about(link, read_resource(event))
+        else:
+            self._ask_updates(link)
+
+    def _tracked(self) -> Iterator[ResourceKey]:
+        """As the principal calls its mirrors, so that two equal inventories are."""
+        for kind, item in self._holdings.own():
+            mirror = self._holdings.at_principal(kind, item)
+            key = resource_key(kind.tracked, mirror if mirror is not None else item)
+            yield ResourceKey(key.kind, key.name, key.uid, self._settings.namespace)
+
+    def _answer(self, request: UpdateRequest) -> None:
+        kind = BY_TRACKED.get(request.kind)
+        if kind not in (PROJECT, APPLICATION):
+            raise NotTakenError(f"{request.kind[:40]!r} is no kind that an autonomous agent has")
+        assert kind is not None
+        name = bare_name(self._holdings.name, request.name) if kind is PROJECT else request.name
+        local = self._holdings.get(kind, name=name, namespace=self._settings.namespace)
+        if local is not None and not self._holdings.concerns(kind, local):
+            local = None
+        expected = self._holdings.at_principal(kind, local) if local is not None else None
+        message = answer_to(request, expected)
+        if message is Message.DELETE:
+            gone = what_is_gone(request)
+            self._tell(message, kind, {"metadata": {**gone["metadata"], "name": name}})
+        elif message is not None and local is not None:
+            # A request without a checksum: it is not there, and only a creation makes it.
+            self._tell(Message.CREATE if not request.checksum else message, kind, local)
+
+    def _ask_about(self, link: Link, resource: ResourceKey) -> None:
+        kind = BY_TRACKED.get(resource.kind)
+        if kind is None:
+            raise NotTakenError(f"{resource.kind[:40]!r} is no kind that is kept in step")
+        namespace = namespace_to_look_in(
+            resource.kind,
+            resource.namespace,
+            side=Side.AGENT,
+            own_namespace=self._settings.namespace,
+            agent=self._holdings.name,
+            mode=self._settings.mode,
+            mapped_by=self._settings.mapped_by,
+            peer_namespace=self._holdings.principal_namespace,
+        )
+        local = self._holdings.get(kind, name=resource.name, namespace=namespace)
+        try:
+            request = request_about(
+                resource,
+                local,
+                peer_namespace=self._holdings.principal_namespace,
+                ignore_unmanaged=self._settings.ignore_unmanaged,
+            )
+        except (ResyncError, PeerUnknownError) as error:
+            raise NotTakenError(str(error)) from error
+        if request is not None:
+            link.send(self._events.update_request(request))
+
+    def _ask_updates(self, link: Link) -> None:
+        for kind, item in self._holdings.copies():
+            try:
+                request = request_for(kind.tracked, item, peer_namespace=self._holdings.principal_namespace)
+            except PeerUnknownError:
+                continue  # the principal did not say where it lives: an old one
+            link.send(self._events.update_request(request))
+
+    def _local(self, kind: Kind, name: str, namespace: str) -> Object | None:
+        here = self._settings.namespace
+        if namespace and namespace != self._holdings.principal_namespace:
+            here = namespace
+        found = self._holdings.get(kind, name=name, namespace=here)
+        return found if text(found, "metadata", "name") else None

@@ -1,0 +1,204 @@
+"""One peer of a sidecar: its queues, the stream between them, and the comparison with it."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from sidecars.delivery import comparing
+from sidecars.delivery.comparing import Comparer, Difference, Report
+from sidecars.delivery.inbox import Bury, Handle, Inbox, InboxLimits
+from sidecars.delivery.observing import InboxObserver, OutboxObserver
+from sidecars.delivery.outbox import Outbox, OutboxLimits
+from sidecars.delivery.outcomes import DeadLetter
+from sidecars.delivery.pacing import Budget, Timing
+from sidecars.delivery.session import Ending, Peer, Stream
+from sidecars.listing import Listings
+from sidecars.wire import announcing
+from sidecars.wire.events import Event, acknowledgement, fresh_id
+from tiphys import logs, metrics
+
+COMPARED = metrics.counter("tiphys_sidecars_compared_keys_total", "Keys in comparisons that were finished.")
+DIFFERENT = metrics.counter("tiphys_sidecars_repaired_keys_total", "Keys that differed and were sent again.")
+DEAD_LETTERS = metrics.counter(
+    "tiphys_sidecars_dead_letters_total",
+    "Events that were given up, by target and reason.",
+    labels=("target", "reason"),
+)
+OVERFLOWS = metrics.counter(
+    "tiphys_sidecars_overflows_total", "Events without room, whose keys were left to a comparison."
+)
+RESENT = metrics.counter("tiphys_sidecars_resent_events_total", "Events sent again without an answer.")
+LATENCY = metrics.histogram(
+    "tiphys_sidecars_delivery_seconds", "From an event's place in the queue to its acknowledgement."
+)
+
+log = logs.get_logger()
+
+_TARGETS = frozenset({"application", "appproject", "repository", "gpgkey", "resourceResync"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What all links of a process share; a simulation brings its own."""
+
+    timing: Timing = field(default_factory=Timing)
+    new_id: Callable[[], str] = fresh_id
+    outbox: OutboxLimits = field(default_factory=OutboxLimits)
+    inbox: InboxLimits = field(default_factory=InboxLimits)
+    budget: Budget | None = None
+    gate: asyncio.Semaphore | None = None
+
+
+class _Observer(OutboxObserver, InboxObserver):
+    def __init__(self, link: "Link") -> None:
+        self._link = link
+
+    def acknowledged(self, peer: str, event: Event, seconds: float) -> None:
+        LATENCY.observe(seconds)
+        self._link.done(event)
+
+    def superseded(self, peer: str, event: Event) -> None:
+        self._link.done(event)
+
+    def abandoned(self, peer: str, event: Event, error: Exception) -> None:
+        log.error(
+            "an event can never be sent",
+            **{logs.PEER: peer, logs.KEY: event.subject, logs.KIND: event.type, logs.ERROR: str(error)},
+        )
+        self._link.done(event)
+
+    def resent(self, peer: str, event: Event, attempt: int) -> None:
+        RESENT.inc()
+
+    def marked(self, peer: str, key: str) -> None:
+        OVERFLOWS.inc()
+        self._link.overflowed()
+
+    def dead_letter(self, letter: DeadLetter) -> None:
+        target = letter.event.target if letter.event.target in _TARGETS else "other"
+        DEAD_LETTERS.labels(target, letter.reason).inc()
+
+
+class Link:
+    """`handle` applies what the peer tells; `found` tells it again what it has otherwise, and
+    `tell_everything` does so after an overflow where the peer does not compare.
+    """
+
+    def __init__(
+        self,
+        *,
+        peer: str,
+        handle: Handle,
+        bury: Bury,
+        listings: Listings,
+        found: Callable[[str, list[Difference]], None],
+        compared: Callable[[Report], None] = lambda _: None,
+        done: Callable[[Event], None] = lambda _: None,
+        tell_everything: Callable[[], None] = lambda: None,
+        surroundings: Surroundings,
+        source: str = "",
+    ) -> None:
+        self._handle_event = handle
+        self._listings = listings
+        self._found = found
+        self._compared = compared
+        self.done = done
+        self._tell_everything = tell_everything
+        self._source = source
+        self._repairing: asyncio.Task[None] | None = None
+        self._scopes: tuple[str, ...] = ()
+        self.extensions: frozenset[str] = frozenset()
+        observer = _Observer(self)
+        self.outbox = Outbox(
+            peer=peer,
+            limits=surroundings.outbox,
+            budget=surroundings.budget,
+            observer=observer,
+            timing=surroundings.timing,
+            incarnation=surroundings.new_id(),
+        )
+        self.inbox = Inbox(
+            peer=peer,
+            handle=self._handle,
+            acknowledge=lambda event: self.outbox.add(acknowledgement(event, source=source)),
+            bury=bury,
+            limits=surroundings.inbox,
+            gate=surroundings.gate,
+            observer=observer,
+            timing=surroundings.timing,
+        )
+        self.peer = Peer(outbox=self.outbox, inbox=self.inbox)
+        self.comparer = Comparer(
+            inventories=listings,
+            send=self.outbox.add,
+            found=self._differ,
+            finished=self._finished,
+            source=source,
+            new_id=surroundings.new_id,
+        )
+
+    @property
+    def connected(self) -> bool:
+        return self.peer.connected
+
+    @property
+    def compares(self) -> bool:
+        """The peer is one of ours."""
+        return announcing.RANGES in self.extensions
+
+    def send(self, event: Event) -> bool:
+        return self.outbox.add(event)
+
+    def compare(self, *scopes: str) -> None:
+        """Of these scopes this end is the source."""
+        self._scopes = scopes
+        for scope in scopes:
+            self.comparer.start(scope)
+
+    async def serve(self, stream: Stream) -> Ending:
+        return await self.peer.serve(stream, batches=announcing.BATCHES in self.extensions)
+
+    def overflowed(self) -> None:
+        """When what did fit has been delivered, a comparison finds the rest."""
+        if self._repairing is None:
+            loop = asyncio.get_running_loop()
+            self._repairing = loop.create_task(self._repair(), name=f"repairs {self.outbox.peer}")
+            self._repairing.add_done_callback(self._repaired)
+
+    async def close(self) -> None:
+        if self._repairing is not None:
+            self._repairing.cancel()
+            await asyncio.gather(self._repairing, return_exceptions=True)
+        await self.peer.close()
+
+    async def _repair(self) -> None:
+        await self.outbox.settled()
+        self.outbox.take_marks()
+        if self.compares:
+            self.compare(*self._scopes)
+        else:
+            self._tell_everything()
+
+    def _repaired(self, task: asyncio.Task[None]) -> None:
+        self._repairing = None
+        if not task.cancelled() and task.exception() is not None:
+            log.error("repair failed", **{logs.PEER: self.outbox.peer}, exc_info=task.exception())
+
+    async def _handle(self, event: Event) -> None:
+        if event.type.startswith(comparing.PREFIX):
+            self.comparer.handle(event)
+        else:
+            await self._handle_event(event)
+
+    def _differ(self, scope: str, differences: list[Difference]) -> None:
+        DIFFERENT.inc(len(differences))
+        log.info(
+            "the other end has something else: sent again",
+            **{logs.PEER: self.outbox.peer, logs.COUNT: len(differences), logs.KIND: scope},
+        )
+        self._found(scope, differences)
+
+    def _finished(self, report: Report) -> None:
+        COMPARED.inc(report.compared)
+        self._listings.release()
+        self._compared(report)

@@ -1,0 +1,175 @@
+"""What an agent is told when its stream begins, when a comparison finds differences, and when it asks."""
+
+from collections.abc import Iterator
+
+from argocd.adoption import is_managed
+from argocd.checksums import ResourceKey, inventory_checksum, resource_key
+from argocd.propagation import Message, Sending, Target
+from argocd.reading import value
+from argocd.resync import (
+    ResyncMessage,
+    Side,
+    UpdateRequest,
+    accepts,
+    answer_to,
+    request_about,
+    request_for,
+    resources_to_tell,
+    what_is_gone,
+)
+from argocd.routing import Mode
+from kube.store import Object
+from sidecars.delivery.comparing import Difference
+from sidecars.guarding import Guard
+from sidecars.kinds import APPLICATION, BY_TRACKED, PROJECT, RESTORED, Kind
+from sidecars.listing import SPECS
+from sidecars.principal.knowing import Knowledge
+from sidecars.principal.receiving import RefusedEventError
+from sidecars.principal.roster import Agent
+from sidecars.principal.watching import Sender
+from sidecars.resync_messages import (
+    ResyncEvents,
+    read_list_request,
+    read_resource,
+    read_update_request,
+    resync_message,
+)
+from sidecars.wire.events import Event
+
+
+class Connector:
+    def __init__(self, knowledge: Knowledge, *, sender: Sender, guard: Guard, events: ResyncEvents) -> None:
+        self._knowledge = knowledge
+        self._sender = sender
+        self._guard = guard
+        self._events = events
+
+    def greet(self, agent: Agent) -> None:
+        """A stream begins: what is found out here waits in the outbox for it."""
+        first, agent.met = not agent.met, True
+        if agent.mode is Mode.AUTONOMOUS:
+            if first:
+                for kind, mirror in self._knowledge.mirrors_of(agent.name):
+                    self._guard.begin(kind, mirror)
+            if first and not agent.link.compares:
+                self._ask_everything(agent)
+            return  # an agent of ours compares by itself
+        if first:
+            agent.unsure = {_place(item) for item in self._operations(agent)}
+        if agent.link.compares:
+            agent.link.compare(SPECS)  # operations follow, when the agent has what they are for
+        else:
+            self._tell_state(agent, applications=first)
+            if first:
+                agent.link.send(self._events.resync_request())
+            self.give_operations(agent)
+
+    def tell_everything(self, agent: Agent) -> None:
+        """Something did not fit into the queue of an agent that does not compare."""
+        if agent.mode is Mode.MANAGED:
+            self._tell_state(agent, applications=True)
+            agent.link.send(self._events.resync_request())
+        self.give_operations(agent)
+
+    def give_operations(self, agent: Agent) -> None:
+        """Those that found no room in the queue, and those of which nobody knows whether they were given."""
+        refused, agent.refused = agent.refused, set()
+        unsure, agent.unsure = agent.unsure, set()
+        for application in self._operations(agent):
+            place = _place(application)
+            if place in refused or place in unsure:
+                self._sender.send(
+                    [Sending(agent.name, Message.SET_OPERATION, Target.APPLICATION, application)],
+                    extensions={RESTORED: "true"} if place in unsure else None,
+                )
+
+    def repair(self, agent: Agent, differences: list[Difference]) -> None:
+        """By what holds now: the comparison may be older than a change."""
+        naming = self._knowledge.naming(Mode.MANAGED)
+        for difference in differences:
+            kind, name, namespace = naming.parsed(difference.key)
+            expected = self._knowledge.expected(agent.name, kind, name, namespace)
+            message = Message.CREATE if difference.theirs is None else Message.SPEC_UPDATE
+            if expected is None:
+                gone = {"metadata": {"name": name, "namespace": namespace or agent.name}}
+                self._tell(agent, Message.DELETE, kind, gone)
+            else:
+                self._tell(agent, message, kind, expected)
+
+    # Resync messages of agents that do not compare.
+
+    def resync(self, agent: Agent, event: Event) -> None:
+        message = resync_message(event)
+        if not accepts(Side.PRINCIPAL, message, mode=agent.mode):
+            raise RefusedEventError(f"{message} is nothing that a principal answers to {agent.mode} agents")
+        if message is ResyncMessage.REQUEST_LIST:
+            tracked = list(self._tracked(agent))
+            for key in resources_to_tell(tracked, checksum=read_list_request(event)):
+                agent.link.send(self._events.resource(key))
+        elif message is ResyncMessage.REQUEST_UPDATE:
+            self._answer(agent, read_update_request(event))
+        elif message is ResyncMessage.RESOURCE:
+            self._ask_about(agent, read_resource(event))
+        else:
+            self._ask_updates(agent)
+
+    def _answer(self, agent: Agent, request: UpdateRequest) -> None:
+        kind = BY_TRACKED.get(request.kind)
+        if kind is None:
+            raise RefusedEventError(f"{request.kind[:40]!r} is no kind that is kept in step")
+        expected = self._knowledge.expected(agent.name, kind, request.name, self._namespace(request))
+        message = answer_to(request, expected)
+        if message is not None:
+            self._tell(agent, message, kind, expected if expected is not None else what_is_gone(request))
+
+    def _namespace(self, request: UpdateRequest) -> str:
+        by_namespace = self._knowledge.settings.mapped_by.value == "namespace"
+        return "" if by_namespace else request.namespace
+
+    def _tracked(self, agent: Agent) -> Iterator[ResourceKey]:
+        for kind, item in self._knowledge.all_expected(agent.name):
+            yield resource_key(kind.tracked, item)
+
+    def _ask_everything(self, agent: Agent) -> None:
+        keys = [resource_key(kind.tracked, item) for kind, item in self._knowledge.mirrors_of(agent.name)]
+        agent.link.send(self._events.list_request(inventory_checksum(keys)))
+        self._ask_updates(agent)
+
+    def _ask_updates(self, agent: Agent) -> None:
+        for kind, item in self._knowledge.mirrors_of(agent.name):
+            agent.link.send(self._events.update_request(request_for(kind.tracked, item)))
+
+    def _ask_about(self, agent: Agent, resource: ResourceKey) -> None:
+        kind = BY_TRACKED.get(resource.kind)
+        if kind not in (PROJECT, APPLICATION):
+            return  # an autonomous agent has nothing else to tell
+        assert kind is not None
+        mirror = self._knowledge.mirror(agent.name, kind, resource.name)
+        if mirror is not None and not is_managed(mirror):
+            raise RefusedEventError(f"{resource.kind} {resource.name}: there is another one of that name")
+        request = request_about(resource, mirror)
+        if request is not None:
+            agent.link.send(self._events.update_request(request))
+
+    # State.
+
+    def _tell_state(self, agent: Agent, *, applications: bool) -> None:
+        """All that a managed agent shall have; Applications only where it may not have heard of them."""
+        for kind, item in self._knowledge.all_expected(agent.name):
+            if kind is not APPLICATION:
+                self._tell(agent, Message.SPEC_UPDATE, kind, item)
+            elif applications:
+                self._tell(agent, Message.CREATE, kind, item)
+
+    def _tell(self, agent: Agent, message: Message, kind: Kind, item: Object) -> None:
+        told = {key: part for key, part in item.items() if key != "operation"}
+        self._sender.send([Sending(agent.name, message, Target(kind.target), told)])
+
+    def _operations(self, agent: Agent) -> Iterator[Object]:
+        for application in self._knowledge.applications_of(agent.name):
+            if value(application, "operation") is not None:
+                yield application
+
+
+def _place(application: Object) -> tuple[str, str]:
+    return application["metadata"]["namespace"], application["metadata"]["name"]

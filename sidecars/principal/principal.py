@@ -1,0 +1,219 @@
+"""The principal as one thing: caches, agents, streams. Transport and store are given."""
+
+import asyncio
+from collections.abc import Callable
+
+from argocd import names
+from argocd.reading import sequence, text
+from argocd.routing import Mode
+from kube.errors import AlreadyExistsError, NotFoundError
+from kube.resources import CONFIG_MAPS
+from kube.store import Object, Store
+from sidecars.chores import Chores
+from sidecars.delivery.comparing import Difference, Report
+from sidecars.delivery.outcomes import DeadLetter
+from sidecars.delivery.session import Ending, Stream
+from sidecars.guarding import Guard
+from sidecars.kinds import BY_TARGET
+from sidecars.linking import Link, Surroundings
+from sidecars.listing import SPECS, STATUS, Listings
+from sidecars.principal.admitting import Gate
+from sidecars.principal.configuring import PrincipalSettings
+from sidecars.principal.connecting import Connector
+from sidecars.principal.knowing import Knowledge
+from sidecars.principal.receiving import Receiver
+from sidecars.principal.roster import Agent, Roster
+from sidecars.principal.watching import Sender, Watcher
+from sidecars.resync_messages import ResyncEvents
+from sidecars.wire.events import Event
+from sidecars.wire.events import Target as WireTarget
+from sidecars.writing import Writer
+from tiphys import logs
+from tiphys.errors import SurroundingsError
+
+IDENTITY = "argocd-agent-principal-identity"
+IDENTITY_KEY = "principal-uid"
+# A list of ten thousand Applications takes an API server a few seconds.
+SYNC_SECONDS = 120.0
+
+log = logs.get_logger()
+
+
+async def identity(store: Store, *, namespace: str, new_id: Callable[[], str]) -> str:
+    """The uid under which agents know this principal, made at the first start and kept."""
+    body: Object = {"metadata": {"name": IDENTITY}, "data": {IDENTITY_KEY: new_id()}}
+    try:
+        held = await store.get(CONFIG_MAPS, name=IDENTITY, namespace=namespace)
+    except NotFoundError:
+        try:
+            held = await store.create(CONFIG_MAPS, body, namespace=namespace)
+        except AlreadyExistsError:
+            held = await store.get(CONFIG_MAPS, name=IDENTITY, namespace=namespace)
+    uid = (held.get("data") or {}).get(IDENTITY_KEY)
+    if not uid:
+        raise SurroundingsError(
+            f"ConfigMap {namespace}/{IDENTITY} has no {IDENTITY_KEY}: delete it or add one"
+        )
+    return str(uid)
+
+
+class Principal:
+    """`run` belongs into a task group; `serve` is called for every stream of an authenticated agent."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        settings: PrincipalSettings,
+        principal_uid: str,
+        surroundings: Surroundings | None = None,
+        cut: Callable[[str], None] = lambda _agent: None,
+    ) -> None:
+        """`cut` ends the streams of an agent that is no longer one of ours."""
+        self.settings = settings
+        self._surroundings = surroundings or Surroundings()
+        self._cut = cut
+        timing = self._surroundings.timing
+        self.knowledge = Knowledge(store, settings=settings, timing=timing)
+        self.gate = Gate(store, self.knowledge)
+        self.roster = Roster(self.knowledge.agents, make_link=self._make_link)
+        writer = Writer(store)
+        self._chores = Chores(timing=timing)
+        self._guard = Guard(writer=writer, chores=self._chores)
+        self._sender = Sender(self.roster, principal_uid=principal_uid)
+        self._watcher = Watcher(
+            self.knowledge,
+            self.roster,
+            sender=self._sender,
+            guard=self._guard,
+            writer=writer,
+            chores=self._chores,
+        )
+        self._receiver = Receiver(
+            store, knowledge=self.knowledge, guard=self._guard, writer=writer, now=timing.now
+        )
+        self._connector = Connector(
+            self.knowledge,
+            sender=self._sender,
+            guard=self._guard,
+            events=ResyncEvents(source="", new_id=self._surroundings.new_id),
+        )
+        self.ready = asyncio.Event()
+        self._closing: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        self._watcher.begin()
+        self.knowledge.clusters.subscribe(self._cluster_changed)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for cache in self.knowledge.caches:
+                    group.create_task(cache.run(), name="cache")
+                group.create_task(self._chores.run(), name="chores")
+                async with asyncio.timeout(SYNC_SECONDS):
+                    await self.knowledge.synced()
+                self.gate.standing_by = None
+                self.ready.set()
+                log.info("ready for agents", **{logs.NAMESPACE: self.settings.namespace})
+                group.create_task(self._compare_now_and_then(), name="comparisons")
+        except TimeoutError as error:
+            raise SurroundingsError(
+                f"the API server gave no complete lists within {SYNC_SECONDS:.0f} s"
+            ) from error
+        finally:
+            self.gate.standing_by = "stopping"
+            for agent in self.roster:
+                await agent.link.close()
+
+    async def serve(self, name: str, mode: Mode, stream: Stream, *, extensions: frozenset[str]) -> Ending:
+        """One stream of an agent, to its end; a second one of the same agent ends the first."""
+        await self.ready.wait()
+        agent, former = self.roster.join(name, mode)
+        if former is not None:
+            log.warning("the agent comes in another mode", **{logs.AGENT: name, logs.KIND: mode.value})
+            await former.link.close()
+        agent.link.extensions = extensions
+        log.info("agent connected", **{logs.AGENT: name, logs.KIND: mode.value})
+        self._connector.greet(agent)
+        ending = await agent.link.serve(stream)
+        log.info("agent disconnected", **{logs.AGENT: name, logs.REASON: ending.value})
+        return ending
+
+    async def _compare_now_and_then(self) -> None:
+        while True:
+            share = self._surroundings.timing.random.uniform(0.75, 1.25)
+            await asyncio.sleep(self.settings.compare_seconds * share)
+            for agent in self.roster:
+                if agent.mode is Mode.MANAGED and agent.link.connected and agent.link.compares:
+                    agent.link.compare(SPECS)
+                    await asyncio.sleep(0)
+
+    # Agents come and go with their cluster Secrets.
+
+    def _cluster_changed(self, old: Object | None, new: Object | None) -> None:
+        for name in {_agent(old), _agent(new)} - {""}:
+            if not self.knowledge.clusters.find("agent", name):
+                self._drop(name)
+
+    def _drop(self, name: str) -> None:
+        agent = self.roster.drop(name)
+        if agent is None:
+            return
+        log.warning("the agent's cluster Secret is gone: agent dropped", **{logs.AGENT: name})
+        self._guard.forget_all(lambda copy: _belongs_to(copy, name))
+        self._cut(name)
+        closing = asyncio.get_running_loop().create_task(agent.link.close(), name=f"closes {name}")
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+
+    # Links.
+
+    def _make_link(self, agent: Agent) -> Link:
+        name, mode = agent.name, agent.mode
+        entries = {SPECS: lambda: self.knowledge.specs(name, mode)}
+        if mode is Mode.MANAGED:
+            entries[STATUS] = lambda: self.knowledge.statuses(name)
+
+        def found(scope: str, differences: list[Difference]) -> None:
+            if scope == SPECS and mode is Mode.MANAGED:
+                self._connector.repair(agent, differences)
+
+        def compared(report: Report) -> None:
+            if report.complete:
+                self._connector.give_operations(agent)
+
+        async def handle(event: Event) -> None:
+            await self._handle(agent, event)
+
+        async def bury(letter: DeadLetter) -> None:
+            await self._receiver.bury(agent, letter)
+
+        return Link(
+            peer=name,
+            handle=handle,
+            bury=bury,
+            listings=Listings(entries, version=lambda: self.knowledge.changes),
+            found=found,
+            compared=compared,
+            done=agent.done,
+            tell_everything=lambda: self._connector.tell_everything(agent),
+            surroundings=self._surroundings,
+        )
+
+    async def _handle(self, agent: Agent, event: Event) -> None:
+        if event.target == WireTarget.RESOURCE_RESYNC:
+            self._connector.resync(agent, event)
+        elif event.target in BY_TARGET:
+            await self._receiver.receive(agent, event)
+        else:
+            # Heartbeats, counters and answers of proxies that are not built: acknowledged, no more.
+            log.debug("nothing to do", **{logs.AGENT: agent.name, logs.KIND: event.type})
+
+
+def _agent(secret: Object | None) -> str:
+    return text(secret, "metadata", "labels", names.AGENT_NAME)
+
+
+def _belongs_to(copy: Object, agent: str) -> bool:
+    namespaces = sequence(copy, "spec", "sourceNamespaces")
+    return text(copy, "metadata", "namespace") == agent or list(namespaces) == [agent]

@@ -1,0 +1,219 @@
+"""What agents tell, written to the control plane."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from argocd import copies
+from argocd.adoption import IdentityAction, mirror_action
+from argocd.propagation import Message, Target
+from argocd.reading import text, value
+from argocd.reception import Acceptance, principal_accepts
+from argocd.rewriting import NameTooLongError, prefixed_name, project_at_principal
+from argocd.routing import Mode
+from argocd.target_namespaces import at_principal
+from kube.errors import AlreadyExistsError, NotFoundError
+from kube.resources import APPLICATIONS, NAMESPACES
+from kube.store import Object, Store
+from sidecars.delivery.outcomes import DeadLetter
+from sidecars.guarding import Guard
+from sidecars.kinds import APPLICATION, BY_TARGET, PROJECT, Kind, message_of, object_of
+from sidecars.principal.knowing import Knowledge
+from sidecars.principal.roster import Agent
+from sidecars.wire import payloads
+from sidecars.wire.events import Event, EventType
+from sidecars.writing import BusyError, Writer
+from tiphys import logs
+from tiphys.errors import ObjectError
+
+log = logs.get_logger()
+
+
+class RefusedEventError(ObjectError):
+    """An agent said something that it has no say in; acknowledged, reported, without effect."""
+
+
+class Receiver:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        knowledge: Knowledge,
+        guard: Guard,
+        writer: Writer,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._knowledge = knowledge
+        self._guard = guard
+        self._writer = writer
+        self._now = now
+
+    async def receive(self, agent: Agent, event: Event) -> None:
+        """An event about an object; raises what the inbox judges."""
+        if event.type == EventType.ERROR:
+            await self._show_error(agent, payloads.read(payloads.ErrorData, event.payload))
+            return
+        kind, message = BY_TARGET[event.target], message_of(event)
+        acceptance = principal_accepts(Target(event.target), message, mode=agent.mode)
+        if acceptance is Acceptance.DISCARD:
+            log.info("event discarded", **{logs.AGENT: agent.name, logs.KIND: event.type})
+            return
+        if acceptance is Acceptance.REFUSE:
+            raise RefusedEventError(f"{event.type} of a {event.target} is not for {agent.mode} agents to say")
+        incoming = object_of(event)
+        if agent.mode is Mode.MANAGED:
+            await self._managed(agent, message, incoming)
+        elif message is Message.DELETE:
+            await self._withdraw(agent, kind, text(incoming, "metadata", "name"))
+        else:
+            await self._mirror(agent, kind, incoming)
+
+    # What managed agents tell of the Applications that they were given.
+
+    async def _managed(self, agent: Agent, message: Message, incoming: Object) -> None:
+        settings = self._knowledge.settings
+        namespace = at_principal(
+            incoming,
+            agent=agent.name,
+            principal_namespace=settings.namespace,
+            mapped_by=settings.mapped_by,
+        )
+        name = text(incoming, "metadata", "name")
+        hub = self._own(agent, namespace=namespace, name=name)
+        if hub is None:
+            log.info("no such Application here", **{logs.AGENT: agent.name, logs.KEY: f"{namespace}/{name}"})
+            return
+        if message is Message.DELETE:
+            fresh = await self._writer.get(APPLICATIONS, name=name, namespace=namespace)
+            if fresh is not None and value(fresh, "metadata", "deletionTimestamp") is not None:
+                await self._writer.delete_at_once(APPLICATIONS, fresh)
+            return
+        agent.says(incoming, namespace=namespace, name=name)
+
+        def decide(there: Object | None) -> Object | None:
+            if there is None:
+                return None
+            pending = agent.operation_pending(namespace=namespace, name=name)
+            return copies.status_applied(there, incoming, operation_pending=pending)
+
+        await self._writer.settle(APPLICATIONS, name=name, namespace=namespace, cached=hub, decide=decide)
+
+    def _own(self, agent: Agent, *, namespace: str, name: str) -> Object | None:
+        """An agent speaks of its own Applications only, whatever namespace it names."""
+        return self._knowledge.expected(agent.name, APPLICATION, name, namespace)
+
+    # What autonomous agents tell of their own objects.
+
+    async def _mirror(self, agent: Agent, kind: Kind, incoming: Object) -> None:
+        mirror = self._as_mirrored(agent, kind, incoming)
+        name, namespace = text(mirror, "metadata", "name"), text(mirror, "metadata", "namespace")
+        cache = self._knowledge.projects if kind is PROJECT else self._knowledge.applications
+        if kind is APPLICATION:
+            agent.says(incoming, namespace=namespace, name=name)
+
+        def decide(there: Object | None) -> Object | None:
+            if mirror_action(there, mirror) is IdentityAction.REFUSE:
+                raise RefusedEventError(
+                    f"{kind.resource.kind} {namespace}/{name} is not a mirror of agent {agent.name}'s:"
+                    " rename one of the two"
+                )
+            if there is None:
+                return mirror
+            if value(there, "metadata", "deletionTimestamp") is not None:
+                raise BusyError(f"{kind.resource.kind} {namespace}/{name} has still to go")
+            self._guard.expect(kind, mirror)
+            if kind is PROJECT:
+                return copies.updated(there, mirror, content="spec")
+            pending = agent.operation_pending(namespace=namespace, name=name)
+            operation = value(incoming, "operation")
+            shown = value(there, "operation") if operation is None and pending else operation
+            return copies.mirror_updated(there, mirror, operation=shown)
+
+        cached = cache.get(name, namespace=namespace)
+        if mirror_action(cached, mirror) is not IdentityAction.REFUSE:
+            self._guard.expect(kind, mirror)
+        try:
+            await self._writer.settle(
+                kind.resource, name=name, namespace=namespace, cached=cached, decide=decide
+            )
+        except NotFoundError:
+            if not self._knowledge.settings.may_create(namespace):
+                raise
+            await self._create_namespace(namespace)
+            await self._writer.settle(
+                kind.resource, name=name, namespace=namespace, cached=None, decide=decide
+            )
+
+    def _as_mirrored(self, agent: Agent, kind: Kind, incoming: Object) -> Object:
+        settings = self._knowledge.settings
+        try:
+            if kind is PROJECT:
+                mirror = project_at_principal(incoming, agent=agent.name, namespace=settings.namespace)
+                mirror = copies.copied(mirror, namespace=settings.namespace)
+                mirror["metadata"].pop("finalizers", None)
+                return mirror
+            cluster = self._knowledge.cluster_of(agent.name)
+            if not cluster:
+                raise RefusedEventError(f"no cluster Secret says what the cluster of {agent.name} is called")
+            return copies.application_at_principal(incoming, agent=agent.name, cluster=cluster)
+        except NameTooLongError as error:
+            raise RefusedEventError(str(error)) from error
+
+    async def _withdraw(self, agent: Agent, kind: Kind, name: str) -> None:
+        settings = self._knowledge.settings
+        namespace = settings.namespace if kind is PROJECT else agent.name
+        if kind is PROJECT:
+            try:
+                name = prefixed_name(agent.name, name)
+            except NameTooLongError:
+                return  # it never was here
+        self._guard.forget(kind, namespace=namespace, name=name)
+        there = await self._writer.get(kind.resource, name=name, namespace=namespace)
+        if there is None:
+            return
+        like = {"metadata": {}, "spec": {"sourceNamespaces": [agent.name]} if kind is PROJECT else {}}
+        if mirror_action(there, like) is IdentityAction.REFUSE:
+            raise RefusedEventError(f"{kind.resource.kind} {namespace}/{name} is not agent {agent.name}'s")
+        self._guard.announce(there)
+        await self._writer.delete_at_once(kind.resource, there)
+
+    async def _create_namespace(self, name: str) -> None:
+        labels = dict(self._knowledge.settings.namespace_labels)
+        try:
+            await self._store.create(NAMESPACES, {"metadata": {"name": name, "labels": labels}})
+        except AlreadyExistsError:
+            return
+
+    # What went wrong, where people look.
+
+    async def _show_error(self, agent: Agent, told: payloads.ErrorData) -> None:
+        namespace = told.resource_namespace
+        if self._knowledge.settings.mapped_by.value == "namespace" or agent.mode is Mode.AUTONOMOUS:
+            namespace = agent.name
+        await self._show(agent, namespace=namespace, name=told.resource_name, message=told.message)
+
+    async def bury(self, agent: Agent, letter: DeadLetter) -> None:
+        """What an agent sent about an Application and we could not write."""
+        if letter.event.target != Target.APPLICATION:
+            return
+        name = letter.event.subject.rpartition("/")[2]
+        namespace = letter.event.subject.partition("/")[0] if agent.mode is Mode.MANAGED else agent.name
+        message = f"agent {agent.name}: {letter.message}"
+        await self._show(agent, namespace=namespace, name=name, message=message)
+
+    async def _show(self, agent: Agent, *, namespace: str, name: str, message: str) -> None:
+        hub = self._own(agent, namespace=namespace, name=name)
+        if hub is None:
+            return
+        now = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+        def decide(there: Object | None) -> Object | None:
+            return None if there is None else copies.error_shown(there, message=message[:1024], now=now)
+
+        await self._writer.settle(
+            APPLICATIONS,
+            name=name,
+            namespace=text(hub, "metadata", "namespace"),
+            cached=hub,
+            decide=decide,
+        )

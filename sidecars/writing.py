@@ -1,0 +1,88 @@
+"""Writes of a mirror: what is there is compared with what is wanted, and nobody else's change is lost."""
+
+from collections.abc import Callable
+
+from argocd.reading import text, value
+from kube.errors import AlreadyExistsError, ConflictError, NotFoundError
+from kube.store import Object, Resource, Store
+from tiphys.errors import SurroundingsError
+
+ATTEMPTS = 5
+"""Against whoever writes the same object at the same time; afterwards the event is tried again later."""
+
+Decide = Callable[[Object | None], Object | None]
+"""Given what is there, what shall be there; None where nothing need be written."""
+
+
+class BusyError(SurroundingsError):
+    """Somebody else writes all the time, or the object has still to go."""
+
+
+class Writer:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def get(self, resource: Resource, *, name: str, namespace: str) -> Object | None:
+        try:
+            return await self._store.get(resource, name=name, namespace=namespace)
+        except NotFoundError:
+            return None
+
+    async def settle(
+        self, resource: Resource, *, name: str, namespace: str, cached: Object | None, decide: Decide
+    ) -> Object | None:
+        """`cached` may be old: it saves a question where something is to be written, and the API server notices
+        the rest. That nothing need be written is believed of a fresh object only.
+        """
+        local, fresh = cached, False
+        for _ in range(ATTEMPTS):
+            wanted = decide(local)
+            if wanted is None or wanted == local:
+                if fresh:
+                    return local
+                local, fresh = await self.get(resource, name=name, namespace=namespace), True
+                continue
+            try:
+                if local is None:
+                    return await self._store.create(resource, wanted, namespace=namespace)
+                return await self._store.replace(resource, _based_on(local, wanted))
+            except (ConflictError, AlreadyExistsError):
+                pass
+            except NotFoundError:
+                if local is None:  # the namespace is what is missing
+                    raise
+            local, fresh = await self.get(resource, name=name, namespace=namespace), True
+        raise BusyError(f"{resource.kind} {namespace}/{name} is written by somebody else all the time")
+
+    async def delete(self, resource: Resource, local: Object, *, propagation: str) -> None:
+        """This one and no later one of its name."""
+        try:
+            await self._store.delete(
+                resource,
+                name=text(local, "metadata", "name"),
+                namespace=text(local, "metadata", "namespace"),
+                propagation=propagation,
+                uid=text(local, "metadata", "uid"),
+            )
+        except (NotFoundError, ConflictError):
+            return  # gone, or another one by now
+
+    async def delete_at_once(self, resource: Resource, local: Object) -> None:
+        """Without its finalizers, whose work is done elsewhere."""
+        name, namespace = text(local, "metadata", "name"), text(local, "metadata", "namespace")
+        uid = text(local, "metadata", "uid")
+
+        def decide(there: Object | None) -> Object | None:
+            if there is None or text(there, "metadata", "uid") != uid:
+                return None
+            metadata = {key: part for key, part in there["metadata"].items() if key != "finalizers"}
+            return {**there, "metadata": metadata}
+
+        if value(local, "metadata", "finalizers"):
+            await self.settle(resource, name=name, namespace=namespace, cached=local, decide=decide)
+        await self.delete(resource, local, propagation="Background")
+
+
+def _based_on(local: Object, wanted: Object) -> Object:
+    version = local["metadata"]["resourceVersion"]
+    return {**wanted, "metadata": {**wanted["metadata"], "resourceVersion": version}}
