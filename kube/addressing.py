@@ -68,8 +68,8 @@ def typed_for_apply(resource: Resource, config: Object, *, name: str, namespace:
 def typed_for_creation(
     resource: Resource, body: Object, *, namespace: str | None
 ) -> tuple[Object, str | None]:
-    """The body and the namespace that a new object goes to."""
-    body = typed(resource, body)
+    """The body and the namespace that a new object goes to; a review has neither name nor metadata."""
+    body = {"metadata": {}, **typed(resource, body)}
     metadata = metadata_of(body)
     own = metadata.get("namespace")
     if namespace and own and own != namespace:

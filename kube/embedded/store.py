@@ -150,12 +150,11 @@ class EmbeddedStore:
         field_manager: str = "tiphys",
         dry_run: bool = False,
     ) -> Object:
-        body = copied(body)
+        body, namespace = typed_for_creation(resource, copied(body), namespace=namespace)
+        await self._strike("create", resource, namespace, body["metadata"].get("name", ""))
         if resource == SUBJECT_ACCESS_REVIEWS:
             allowed = self.hooks.access is not None and self.hooks.access(body.get("spec", {}))
-            return {**typed(resource, body), "status": {"allowed": allowed}}
-        body, namespace = typed_for_creation(resource, body, namespace=namespace)
-        await self._strike("create", resource, namespace, body["metadata"].get("name", ""))
+            return {**body, "status": {"allowed": allowed}}
         draft = self._pipeline.draft(resource, body, namespace=namespace)
         writer = Writer(self.identity, field_manager, dry_run=dry_run)
         created = await self._pipeline.create(resource, draft, writer)

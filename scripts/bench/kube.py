@@ -30,6 +30,7 @@ GOAL = 1.3
 ROUNDS = 100
 AT_ONCE = 32
 OBJECTS = 10_000
+WATCHES = 1_000
 _HOME = "default"
 _PATH = f"/apis/argoproj.io/v1alpha1/namespaces/{_HOME}/applications"
 
@@ -304,7 +305,6 @@ async def _embedded_figures() -> list[Figure]:
     store = EmbeddedStore()
     numbers = count()
     loop = asyncio.get_running_loop()
-    figures = []
 
     async def create() -> None:
         await store.create(APPLICATIONS, an_application(next(numbers)))
@@ -312,12 +312,29 @@ async def _embedded_figures() -> list[Figure]:
     async def get() -> None:
         await store.get(APPLICATIONS, name="app-0", namespace=_HOME)
 
-    for what, call in (("create", create), ("get", get)):
+    async def seconds(call: Callable[[], Awaitable[None]]) -> float:
         began = loop.time()
         for _ in range(ROUNDS * 5):
             await call()
-        figures.append(Figure(f"embedded: {what}", (loop.time() - began) / (ROUNDS * 5) * 1e6, "us"))
-    return figures
+        return (loop.time() - began) / (ROUNDS * 5)
+
+    alone = await seconds(create) * 1e6
+    figures = [
+        Figure("embedded: create", alone, "us"),
+        Figure("embedded: get", await seconds(get) * 1e6, "us"),
+    ]
+    watches = [
+        store.watch(APPLICATIONS, namespace=f"team-{number}", resource_version=store.resource_version)
+        for number in range(WATCHES)
+    ]
+    tasks = [asyncio.ensure_future(anext(watch)) for watch in watches]
+    await asyncio.sleep(0)
+    watched = await seconds(create) * 1e6
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    what = f"embedded: create beside {WATCHES:,} watches of other namespaces"
+    return [*figures, Figure(what, watched, "us", than="without them", theirs=alone, goal=GOAL)]
 
 
 async def run() -> list[Figure]:

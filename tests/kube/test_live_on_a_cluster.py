@@ -6,7 +6,7 @@ import pytest
 
 from kube.errors import ForbiddenError, UnauthorizedError, UnavailableError
 from kube.live import LiveStore
-from kube.resources import CONFIG_MAPS, SUBJECT_ACCESS_REVIEWS
+from kube.resources import CONFIG_MAPS
 from kube.store import Identity
 from scripts.cluster.controlplane import Cluster
 from tests.kube.scenes import config_map
@@ -72,17 +72,6 @@ async def test_a_service_account_reads_its_token_from_a_file(cluster: Cluster, n
     store = await LiveStore.connect(kubeconfig=kubeconfig)
     assert store.access.namespace == namespace
     await _reading(store, namespace)
-
-
-async def test_an_access_review_is_answered(cluster: Cluster, namespace: str) -> None:
-    store = await LiveStore.connect(kubeconfig=cluster.kubeconfig)
-    try:
-        attributes = {"verb": "get", "resource": "secrets", "namespace": namespace}
-        spec = {"user": "nobody", "resourceAttributes": attributes}
-        answer = await store.create(SUBJECT_ACCESS_REVIEWS, {"metadata": {}, "spec": spec})
-        assert answer["status"]["allowed"] is False
-    finally:
-        await store.close()
 
 
 async def test_warnings_of_the_api_server_arrive(cluster: Cluster, namespace: str) -> None:

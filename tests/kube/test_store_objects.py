@@ -17,6 +17,7 @@ from kube.resources import (
     LEASES,
     NAMESPACES,
     SECRETS,
+    SUBJECT_ACCESS_REVIEWS,
 )
 from kube.store import Store
 from tests.kube.scenes import application, application_set, config_map, project
@@ -71,8 +72,9 @@ async def test_a_generated_name_starts_as_asked(store: Store, home: str) -> None
 
 
 async def test_an_object_needs_a_name(store: Store, home: str) -> None:
-    with pytest.raises(InvalidError, match="name or generateName is required"):
-        await store.create(CONFIG_MAPS, {"metadata": {"namespace": home}})
+    for body in ({"metadata": {"namespace": home}}, {}):
+        with pytest.raises(InvalidError, match="name or generateName is required"):
+            await store.create(CONFIG_MAPS, body, namespace=home)
 
 
 @pytest.mark.parametrize("name", ["Upper", "a_b", "-a", "a" * 254])
@@ -223,6 +225,14 @@ async def test_what_has_no_namespace_takes_none_and_the_rest_needs_one(store: St
         await store.get(NAMESPACES, name=home, namespace=home)
     with pytest.raises(BadRequestError):
         await store.get(CONFIG_MAPS, name="a")
+
+
+async def test_an_access_review_is_answered_and_not_kept(store: Store, home: str) -> None:
+    attributes = {"verb": "get", "resource": "secrets", "namespace": home}
+    spec = {"user": "nobody", "resourceAttributes": attributes}
+    answer = await store.create(SUBJECT_ACCESS_REVIEWS, {"spec": spec})
+    assert answer["status"]["allowed"] is False
+    assert answer["spec"] == spec
 
 
 async def test_a_lease_holds_what_was_written(store: Store, home: str) -> None:
