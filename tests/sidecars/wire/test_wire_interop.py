@@ -2,9 +2,10 @@
 
 import asyncio
 import os
+import random
 import socket
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,12 @@ pytestmark = [
 
 
 def free_port() -> int:
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        return int(bound.getsockname()[1])
+    """argocd-agent takes no port above 32767 for its own listeners."""
+    for port in random.sample(range(20_000, 32_767), k=50):
+        with socket.socket() as bound, suppress(OSError):
+            bound.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no free port among fifty")
 
 
 @asynccontextmanager
@@ -86,7 +90,7 @@ def agent_arguments(folder: Path, cluster: Cluster, namespace: str, port: int, m
 
 @asynccontextmanager
 async def listening() -> AsyncIterator[Principal]:
-    principal = await started()
+    principal = await started(listening={"port": free_port()})
     try:
         yield principal
     finally:
@@ -101,7 +105,10 @@ async def test_a_go_agent_joins_and_understands_us(
         listening() as principal,
         running(folder, *agent_arguments(folder, cluster, namespace, principal.port, mode)) as log,
     ):
-        await until(lambda: not principal.recorder.streams.empty())
+        try:
+            await until(lambda: not principal.recorder.streams.empty())
+        except TimeoutError:
+            raise AssertionError(said(log)) from None
         peer, stream = await principal.recorder.stream()
         assert (peer.name, peer.mode) == ("agent-1", mode), said(log)
         (admission, *_) = principal.gate.admitted
