@@ -89,11 +89,11 @@ class Keeper:
         self._keeping = keeping
         self.state = State()
         self.reports = Reports()
-        self._upkeep = Upkeep(store, home=keeping.guarding.home)
+        self._look_again = asyncio.Event()
+        self._upkeep = Upkeep(store, home=keeping.guarding.home, written=self._look_again.set)
         self._election = Election(
             store, name=LEADER_LEASE, namespace=keeping.guarding.home, identity=keeping.identity
         )
-        self._secret_changed = asyncio.Event()
 
     async def run(self) -> None:
         """Until cancelled; an error of our own ends it, errors of the API server are waited out."""
@@ -166,8 +166,8 @@ class Keeper:
             self._rotated(outcome)
             pause = max((outcome.again - datetime.now(UTC)).total_seconds(), 0)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._secret_changed.wait(), timeout=pause)
-            self._secret_changed.clear()
+                await asyncio.wait_for(self._look_again.wait(), timeout=pause)
+            self._look_again.clear()
 
     def _rotated(self, outcome: Outcome) -> None:
         self._upkeep.want(outcome.bundle)
@@ -201,7 +201,7 @@ class Keeper:
                 group.create_task(cache.run(), name=f"watch of Secret {name}")
 
     def _take_secret(self, _: Object | None, secret: Object | None) -> None:
-        self._secret_changed.set()
+        self._look_again.set()
         if secret is None or not secret["metadata"]["name"].endswith("-tls"):
             return
         data = decoded_data(secret)

@@ -132,9 +132,11 @@ def bundles_of(configuration: Object) -> list[bytes]:
 class Upkeep:
     """The leader's care for the caBundle of whatever is registered. `run` belongs into a task group."""
 
-    def __init__(self, store: Store, *, home: str) -> None:
+    def __init__(self, store: Store, *, home: str, written: Callable[[], None] = lambda: None) -> None:
+        """`written` is called when a caBundle was: whoever waits for clients' trust may look again."""
         self._store = store
         self._home = home
+        self._written = written
         self._bundle = b""
         self._woken = asyncio.Event()
         self._caches: dict[Resource, Cache[Object]] = {
@@ -205,3 +207,4 @@ class Upkeep:
                 ]
         await self._store.patch(resource, patch, name=NAME, kind=PatchKind.JSON, field_manager=CA_MANAGER)
         log.info("wrote the caBundle", **{logs.KIND: resource.kind, logs.NAME: NAME})
+        self._written()
