@@ -73,7 +73,7 @@ class _Building:
                 return _ANY_THING
         return Nothing()
 
-    def _choice(self, branches: tuple[parsed.Sequence | parsed.Empty, ...]) -> Matcher:
+    def _choice(self, branches: tuple[parsed.Sequence, ...]) -> Matcher:
         self._spend(10 + len(branches) ** 2)
         if (shorter := _without_common_parts(branches)) is not None:
             return self.part(shorter)
@@ -241,15 +241,15 @@ def _tree(pivot: Matcher, left: Matcher | None, right: Matcher | None) -> Matche
     return Tree(pivot, left, right)
 
 
-def _without_common_parts(branches: tuple[parsed.Sequence | parsed.Empty, ...]) -> parsed.Sequence | None:
+def _without_common_parts(branches: tuple[parsed.Sequence, ...]) -> parsed.Sequence | None:
     """`{ab*,ac*}` as `a{b,c}*`; None where the alternatives have no beginning or end in common."""
-    sequences = [branch.parts for branch in branches if isinstance(branch, parsed.Sequence)]
+    sequences = [branch.parts for branch in branches if not isinstance(branch, parsed.Empty)]
     if len(sequences) < max(len(branches), 2):
         return None
     left, right = _common_parts(sequences)
     if not left and not right:
         return None
-    reduced: list[parsed.Sequence | parsed.Empty] = []
+    reduced: list[parsed.Sequence] = []
     for parts in sequences:
         middle = parts[left : len(parts) - right]
         branch = parsed.Sequence(middle) if middle else parsed.Empty()

@@ -57,23 +57,25 @@ class OneBetween:
 
 
 @dataclass(frozen=True, slots=True)
-class Empty:
-    """An alternative of which nothing is left once its common parts are taken out."""
+class Sequence:
+    parts: tuple["Part", ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Sequence:
-    parts: tuple["Part", ...]
+class Empty(Sequence):
+    """An alternative of which nothing is left once its common parts are taken out."""
+
+    parts: tuple["Part", ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
     """`{x,y}`"""
 
-    branches: tuple["Sequence | Empty", ...]
+    branches: tuple[Sequence, ...]
 
 
-Part = Literal | AnyRun | AnyThing | AnyOne | OneOfThese | OneBetween | Empty | Sequence | Choice
+Part = Literal | AnyRun | AnyThing | AnyOne | OneOfThese | OneBetween | Sequence | Choice
 
 _UNREADABLE = "\ufffd\ud800-\udfff"
 _IS_UNREADABLE = re.compile(f"[{_UNREADABLE}]")

@@ -62,10 +62,10 @@ def _remembered(pattern: str, separators: str) -> tuple[Surprise, ...]:
     if sides := _ONE_STAR.fullmatch(pattern):
         return _overlap(glob, *sides.groups()) if "*" in pattern else ()
     tree = parsed.parse(pattern)
-    return (
-        *_tried(tree, glob, separators),
-        *(Surprise(Kind.MISLEADS, note) for note in _notes(pattern, tree)),
-    )
+    shown = list(_tried(tree, glob, separators))
+    # Beside a panic it does not matter what else the pattern might mean.
+    grave = tuple(surprise for surprise in shown if surprise.kind is not Kind.MISLEADS)
+    return grave or (*shown, *(Surprise(Kind.MISLEADS, note) for note in _notes(pattern, tree)))
 
 
 def _too_long() -> Surprise:
@@ -107,7 +107,7 @@ def _tried(tree: parsed.Sequence, glob: globs.Glob, separators: str) -> Iterator
             surprise = Surprise(
                 Kind.HANGS, f"Argo CD would hang on this: comparing it with '{text[:20]}…' takes for ever"
             )
-        elif textbook is not None and bool(textbook.search(text)) != (verdict is Verdict.YES):
+        elif bool(textbook.search(text)) != (verdict is Verdict.YES):
             surprise = _misleads(text, matches=verdict is Verdict.YES)
         else:
             continue
@@ -169,7 +169,7 @@ def _texts(part: parsed.Part, separators: str) -> Iterator[str]:
             for start, stop in ((0, 1), (1, None)):
                 for branch in branches:
                     yield from islice(_texts(branch, separators), start, stop)
-        case parsed.Sequence():
+        case _:
             yield from _sequence_texts(part, separators)
 
 
@@ -184,14 +184,9 @@ def _members(part: parsed.OneOfThese | parsed.OneBetween) -> tuple[str, ...]:
     return (next(one for one in candidates if one not in part.characters),)
 
 
-def _textbook(tree: parsed.Sequence, separators: str) -> Any | None:
-    """What a reader takes the pattern for; None where that cannot be written down."""
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        return re2.compile(rf"(?s)\A(?:{_expression(tree, separators)})\z", options)
-    except re2.error:
-        return None
+def _textbook(tree: parsed.Sequence, separators: str) -> Any:
+    """What a reader takes the pattern for."""
+    return re2.compile(rf"(?s)\A(?:{_expression(tree, separators)})\z")
 
 
 def _expression(part: parsed.Part, separators: str) -> str:
@@ -211,9 +206,7 @@ def _expression(part: parsed.Part, separators: str) -> str:
             return f"[{'^' if negated else ''}{re2.escape(low)}-{re2.escape(high)}]"
         case parsed.Choice(branches):
             return f"(?:{'|'.join(_expression(branch, separators) for branch in branches)})"
-        case parsed.Sequence(parts):
-            return "".join(_expression(inner, separators) for inner in parts)
-    return ""
+    return "".join(_expression(inner, separators) for inner in part.parts)
 
 
 def _notes(pattern: str, tree: parsed.Sequence) -> Iterator[str]:

@@ -78,7 +78,7 @@ RULES = (
         explanation="`!*` as a name, a server or a namespace would deny all there is. Argo CD refuses it.",
         hint="Remove the entry: what no entry allows is denied anyway.",
         bad=f"destinations: [{{{_SERVER}, namespace: '!*'}}]",
-        good=f"destinations: [{{{_SERVER}, namespace: shop}}, {{{_SERVER}, namespace: '!shop-live'}}]",
+        good=f"destinations: [{{{_SERVER}, namespace: shop}}]",
     ),
     refused(
         "project/duplicate-destination",

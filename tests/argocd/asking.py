@@ -79,3 +79,17 @@ def argocd_cm(**data: Any) -> dict[str, Any]:
         "metadata": {"name": "argocd-cm", "namespace": "argocd"},
         "data": data,
     }
+
+
+def project(metadata: Any = None, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "AppProject",
+        "metadata": {"name": "shop", "namespace": "argocd", **(metadata or {})},
+        "spec": spec,
+    }
+
+
+def paths(rule: str, **spec: Any) -> list[str]:
+    """Where, under `spec`, a rule about projects finds something."""
+    return [finding.path.removeprefix("spec.") for finding in ask(rule, project(**spec))]

@@ -1,0 +1,82 @@
+"""Looks at a project that are not taken twice."""
+
+import datetime as dt
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from argocd import remembering
+from argocd.judging import Case, Kind, Surroundings
+from argocd.neighbours import Nothing
+from argocd.policy import ArgoCD, Configuration
+from argocd.remembering import remembered
+from argocd.settings import Settings
+
+SURROUNDINGS = Surroundings(settings=Settings(), configuration=Configuration(), neighbours=Nothing())
+
+
+def case(spec: Any, *, name: str = "shop", **argocd: Any) -> Case:
+    surroundings = replace(SURROUNDINGS, configuration=Configuration(argocd=ArgoCD(**argocd)))
+    thing = {"metadata": {"name": name}, "spec": spec}
+    return Case(kind=Kind.PROJECT, object=thing, surroundings=surroundings)
+
+
+class Look:
+    def __init__(self) -> None:
+        self.taken = 0
+
+    def __call__(self, case: Case) -> list[str]:
+        self.taken += 1
+        return [repr(case.object["spec"])]
+
+
+@pytest.fixture
+def look() -> Look:
+    return Look()
+
+
+def recall(look: Look) -> Any:
+    def taking(case: Case) -> list[str]:
+        return look(case)
+
+    return remembered(taking)
+
+
+def test_the_same_content_is_looked_at_once(look: Look) -> None:
+    again = recall(look)
+    assert again(case({"a": [1]})) == again(case({"a": [1]})) == ("{'a': [1]}",)
+    assert look.taken == 1
+
+
+def test_another_spec_name_namespace_or_version_is_looked_at(look: Look) -> None:
+    again = recall(look)
+    for one in (
+        case({"a": 1}),
+        case({"a": 2}),
+        case({"a": 1}, name="x"),
+        case({"a": 1}, namespace="x"),
+        case({"a": 1}, version=(3, 1)),
+    ):
+        again(one)
+    assert look.taken == 5
+
+
+@pytest.mark.parametrize(
+    "spec", [{"a": dt.date(2026, 1, 1)}, {1: 2}, {"a": 1 << 70}, {"a": "\ud800"}, {"a": "x" * 20_000}]
+)
+def test_what_cannot_be_written_or_is_too_large_is_looked_at_every_time(spec: Any, look: Look) -> None:
+    again = recall(look)
+    assert again(case(spec)) == again(case(spec))
+    assert look.taken == 2
+
+
+def test_the_memory_is_bounded(look: Look) -> None:
+    again = recall(look)
+    for number in range(remembering.MOST + 1):
+        again(case({"a": number}))
+    taken = look.taken
+    again(case({"a": remembering.MOST}))
+    assert look.taken == taken
+    again(case({"a": 0}))
+    assert look.taken == taken + 1
