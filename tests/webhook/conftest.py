@@ -11,12 +11,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import orjson
 import pytest
 
 from certs.authority import Authority, Subject
 from certs.folder import BUNDLE, CERTIFICATE, KEY, publish
+
+if TYPE_CHECKING:
+    from scripts.cluster.controlplane import Cluster
+    from tests.webhook.guard import Guard
+    from tests.webhook.guarded import Guarded
 
 ROOT = Path(__file__).parents[2]
 
@@ -138,3 +144,26 @@ def start_server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
         if server.process.poll() is None:
             server.process.kill()
         server.process.wait(timeout=10)
+
+
+@pytest.fixture(scope="session")
+def shared_guard(cluster: "Cluster", tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Guard]":
+    """`tiphys webhook` as a process, started once: not registered, and not to be stopped by a test."""
+    from tests.webhook.guard import Guard  # noqa: PLC0415 - it needs this module
+
+    home, argocd = cluster.create_namespace(), cluster.create_namespace()
+    guard = Guard(cluster=cluster, folder=tmp_path_factory.mktemp("guard"), home=home, argocd=argocd)
+    yield guard.start()
+    guard.stop()
+    for namespace in (home, argocd):
+        cluster.drop_namespace(namespace)
+
+
+@pytest.fixture(scope="module")
+def guarded(shared_guard: "Guard") -> "Iterator[Guarded]":
+    """The same, registered while this module's tests run: other modules register guards of their own."""
+    from tests.webhook.guarded import Guarded  # noqa: PLC0415 - as above
+
+    shared_guard.register()
+    yield Guarded(shared_guard)
+    shared_guard.tiphys("webhook", "unregister")

@@ -1,0 +1,130 @@
+"""kubectl in front of an API server that asks `tiphys webhook`: what most tests on a real cluster need."""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from argocd import names
+from scripts.cluster.api import APPLY, RefusedError
+from scripts.cluster.controlplane import Cluster
+from tests.webhook.guard import Guard
+
+PATIENCE_SECONDS = 15
+GOLDEN = Path(__file__).with_name("golden")
+
+Object = dict[str, Any]
+Done = subprocess.CompletedProcess[str]
+
+
+@dataclass
+class Guarded:
+    """Objects without a namespace go to Argo CD's; several tests share it, so names are a test's own."""
+
+    guard: Guard
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.guard.cluster
+
+    @property
+    def argocd(self) -> str:
+        return self.guard.argocd
+
+    def kubectl(
+        self, *arguments: str, stdin: str | None = None, writer: str = "", check: bool = True
+    ) -> Done:
+        """As the administrator, or as `writer` with the same rights."""
+        acting = ("--as", writer, "--as-group", "system:masters") if writer else ()
+        return self.cluster.kubectl(*arguments, *acting, stdin=stdin, check=check)
+
+    def write(
+        self,
+        things: str | Object | list[Object],
+        *arguments: str,
+        writer: str = "",
+        namespace: str = "",
+        check: bool = True,
+    ) -> Done:
+        """`kubectl apply` of one or several objects unless the arguments say otherwise."""
+        text = (
+            things
+            if isinstance(things, str)
+            else yaml.safe_dump_all(things if isinstance(things, list) else [things])
+        )
+        words = arguments if arguments and not arguments[0].startswith("-") else ("apply", *arguments)
+        return self.kubectl(
+            *words, "-n", namespace or self.argocd, "-f", "-", stdin=text, writer=writer, check=check
+        )
+
+    def account(self, name: str) -> str:
+        return f"{names.SERVICE_ACCOUNT_PREFIX}{self.argocd}:{name}"
+
+    @property
+    def controller(self) -> str:
+        return self.account("argocd-application-controller")
+
+    @property
+    def principal(self) -> str:
+        return self.account("tiphys-principal")
+
+    def get(self, kind: str, name: str, namespace: str = "") -> Object:
+        found: Object = json.loads(
+            self.kubectl("get", kind, name, "-n", namespace or self.argocd, "-o", "json").stdout
+        )
+        return found
+
+    def config_map(self, name: str, namespace: str, data: dict[str, str] | None) -> None:
+        """Written past kubectl, because tests do it often; None deletes."""
+        path = f"/api/v1/namespaces/{namespace}/configmaps/{name}"
+        if data is None:
+            with suppress(RefusedError):
+                self.cluster.request("DELETE", path)
+            return
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+        self.cluster.request("PATCH", f"{path}?fieldManager=tests&force=true", body, content_type=APPLY)
+
+    @contextmanager
+    def configured(self, text: str) -> Iterator[None]:
+        """With this `tiphys.yaml`, and after it with none; callers wait for what they expect of it."""
+        self.config_map(names.TIPHYS_CONFIG_MAP, self.guard.home, {names.TIPHYS_CONFIG_KEY: text})
+        try:
+            yield
+        finally:
+            self.config_map(names.TIPHYS_CONFIG_MAP, self.guard.home, None)
+
+    @contextmanager
+    def settings(self, **data: str) -> Iterator[None]:
+        """With this argocd-cm."""
+        self.config_map(names.ARGOCD_CM, self.argocd, data)
+        try:
+            yield
+        finally:
+            self.config_map(names.ARGOCD_CM, self.argocd, None)
+
+
+def until(told: Callable[[], Any], *, what: str) -> Any:
+    """What is watched arrives a moment after it was written: asks until the answer is true."""
+    deadline, last = time.monotonic() + PATIENCE_SECONDS, None
+    while time.monotonic() < deadline:
+        last = told()
+        if last:
+            return last
+        time.sleep(0.05)
+    raise AssertionError(f"{what}: still {last!r} after {PATIENCE_SECONDS} s")
+
+
+def compare_with_golden(path: str, told: str) -> None:
+    """`TIPHYS_GOLDEN=write` renews the file."""
+    expected = GOLDEN / path
+    if os.environ.get("TIPHYS_GOLDEN") == "write":
+        expected.parent.mkdir(parents=True, exist_ok=True)
+        expected.write_text(told)
+    assert told == expected.read_text()
