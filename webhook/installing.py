@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 from argocd import names, reading
 from argocd.configuring import parse_text
-from argocd.policy import InstallationIds
+from argocd.installation_ids import Step, next_step
+from argocd.policy import Configuration
+from argocd.settings import read_settings
 from kube.errors import ConflictError, NotFoundError
 from kube.resources import APPLICATIONS, CONFIG_MAPS
 from kube.store import Object, PatchKind, Store
@@ -53,20 +55,20 @@ async def write_installation_id(store: Store, guarding: Guarding, held: Object) 
 
 
 async def ensure_installation_id(store: Store, guarding: Guarding) -> str:
-    """What the leader does by itself; the line says what happened, empty if there was nothing to do.
-
-    With Applications present it only says so: every object counts as untracked until it is synced again.
-    """
-    if not await _is_wanted(store, guarding):
+    """What the leader does by itself; the line says what happened, empty if there was nothing to do."""
+    configuration = await _configuration(store, guarding)
+    if configuration is None:
         return ""
     found, held = await read_installation_id(store, guarding)
-    if found.value is not None or held is None:
-        return ""
-    if found.applications:
+    settings = read_settings(held, configuration=configuration)
+    step = next_step(settings, configuration=configuration, application_count=found.applications)
+    if step is Step.TELL:
         return (
             f"argocd-cm has no {names.INSTALLATION_ID_KEY}, and {found.applications} Applications exist:"
             " `tiphys installation-id ensure` tells what setting one means"
         )
+    if step is not Step.GENERATE or held is None:
+        return ""
     try:
         fresh = await write_installation_id(store, guarding, held)
     except ConflictError:
@@ -74,10 +76,11 @@ async def ensure_installation_id(store: Store, guarding: Guarding) -> str:
     return f"generated the installation id {fresh}"
 
 
-async def _is_wanted(store: Store, guarding: Guarding) -> bool:
+async def _configuration(store: Store, guarding: Guarding) -> Configuration | None:
+    """None where it is broken: then nothing is written until somebody has mended it."""
     try:
         held = await store.get(CONFIG_MAPS, name=names.TIPHYS_CONFIG_MAP, namespace=guarding.home)
     except NotFoundError:
-        return True
+        return Configuration()
     configuration, problems = parse_text(reading.text(held, "data", names.TIPHYS_CONFIG_KEY))
-    return not problems and configuration.tracking.installation_id is InstallationIds.AUTO
+    return None if problems else configuration
