@@ -14,8 +14,9 @@ from argocd.configuring import parse_configuration
 from argocd.judging import Action, Profile
 from argocd.policy import Configuration
 from cli.configuration import read_configuration
-from cli.judging import MANY_FILES, Result, judge_files, strict
-from cli.manifests import STDIN, find_files
+from cli.judging import MANY_FILES, Found, Result, Survey, judge_files, strict
+from cli.manifests import STDIN, STDIN_NAME, find_files
+from cli.reaching import reaching
 from cli.reports import FORMATS, fingerprint, without
 from tiphys.errors import CallError
 
@@ -49,12 +50,19 @@ CONFIGURATION_FILE = "tiphys.yaml"
 @click.option(
     "--write-baseline", type=click.Path(path_type=Path), help="Write all findings of this run as known ones."
 )
+@click.option(
+    "--fix",
+    is_flag=True,
+    help="Mend what has one answer, such as entries that are there twice: shows the diff.",
+)
+@click.option("--yes", is_flag=True, help="With --fix: write the files instead of showing the diff.")
 @click.option("--fail-on", type=click.Choice(["deny", "warn"]), default="deny", show_default=True)
 @click.option(
     "--jobs",
     type=click.IntRange(1, 64),
     help=f"Processes, from {MANY_FILES} files on.  [default: one a core]",
 )
+@reaching
 def command(
     *,
     paths: tuple[str, ...],
@@ -65,20 +73,29 @@ def command(
     output: Path | None,
     baseline: Path | None,
     write_baseline: Path | None,
+    fix: bool,
+    yes: bool,
     fail_on: str,
     jobs: int | None,
+    kubeconfig: Path | None,
+    context: str | None,
 ) -> None:
     """Judge manifests in files, folders, globs or standard input (-).
 
-    Ends with 0 if nothing is denied, 1 if something is, 2 if something could not be read.
+    The manifests of one run know each other; with --context or --kubeconfig they know what is in that
+    cluster too. Ends with 0 if nothing is denied, 1 if something is, 2 if something could not be read: the
+    rest is judged all the same.
     """
     configuration, excluded = read_configuration(config or _upwards(paths[0]))
     configuration = strict(configuration, profile=profile, rules=dict(_actions(rules)))
     skipped: list[str] = []
     files = list(find_files(paths, skipped=skipped, exclude=excluded))
-    result = _judge(files, configuration, jobs=jobs or os.cpu_count() or 1)
     for line in skipped:
         click.echo(f"skipped {line}", err=True)
+    around = _survey(configuration, kubeconfig, context) if kubeconfig or context else None
+    result = _judge(files, configuration, jobs=jobs or os.cpu_count() or 1, around=around)
+    if fix and _mend(result, really=yes, aside=form != "text"):
+        result = _judge(files, configuration, jobs=jobs or os.cpu_count() or 1, around=around)
     if write_baseline:
         _write(
             write_baseline,
@@ -98,10 +115,46 @@ def command(
         raise click.exceptions.Exit(1)
 
 
-def _judge(files: list[str], configuration: Configuration, *, jobs: int) -> Result:
+def _survey(configuration: Configuration, kubeconfig: Path | None, context: str | None) -> Survey:
+    # Only here: the client costs more than all the rules.
+    from cli.connecting import ask  # noqa: PLC0415
+    from cli.surveying import survey  # noqa: PLC0415
+
+    given = {"kubeconfig": kubeconfig, "context": context}
+    known = ask(given, lambda store: survey(store, configuration))
+    for note in known.notes:
+        click.echo(note, err=True)
+    return known
+
+
+def _mend(result: Result, *, really: bool, aside: bool) -> bool:
+    """Whether a file was written. The diff stands `aside` where a program reads standard output."""
+    from cli.fixing import difference, fixed  # noqa: PLC0415 - few runs mend
+
+    by_file: dict[str, list[Found]] = {}
+    for found in result.findings:
+        if found.place.file != STDIN_NAME:
+            by_file.setdefault(found.place.file, []).append(found)
+    made = 0
+    for file, findings in by_file.items():
+        before, after, edits = fixed(file, findings)
+        made += edits
+        if edits and really:
+            _write(Path(file), after)
+        elif edits:
+            click.echo(difference(file, before, after), nl=False, err=aside)
+    if made:
+        said = "mended" if really else "can be mended: --yes does it"
+        click.echo(f"{made} place{'s' if made != 1 else ''} {said}", err=True)
+    return bool(made) and really
+
+
+def _judge(
+    files: list[str], configuration: Configuration, *, jobs: int, around: Survey | None = None
+) -> Result:
     today = datetime.now(UTC).date()
     if len(files) < MANY_FILES or not sys.stderr.isatty():
-        return judge_files(files, configuration, today=today, processes=jobs)
+        return judge_files(files, configuration, today=today, processes=jobs, around=around)
     # Only here: rich costs a tenth of a second that no pipeline needs.
     from rich.console import Console  # noqa: PLC0415
     from rich.progress import Progress  # noqa: PLC0415
@@ -114,7 +167,7 @@ def _judge(files: list[str], configuration: Configuration, *, jobs: int) -> Resu
                 progress.advance(bar)
                 yield index
 
-        return judge_files(files, configuration, today=today, processes=jobs, read=counted())
+        return judge_files(files, configuration, today=today, processes=jobs, read=counted(), around=around)
 
 
 def _upwards(path: str) -> Path | None:
@@ -145,6 +198,6 @@ def _known(path: Path) -> set[str]:
 
 def _write(path: Path, content: str) -> None:
     try:
-        path.write_text(content)
+        path.write_bytes(content.encode())  # as it is: no line end is changed
     except OSError as error:
         raise CallError(f"{path}: {error.strerror}") from error

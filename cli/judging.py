@@ -1,8 +1,7 @@
 """Manifests judged without a cluster: the same rules as the webhook's, with each other as neighbours."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from itertools import islice
 from typing import Any
@@ -14,7 +13,7 @@ from argocd.judging import Action, Case, Kind, Surroundings
 from argocd.kinds import kind_of
 from argocd.policy import Configuration
 from argocd.settings import read_settings
-from cli.manifests import Manifest, Place, Unreadable, read_file
+from cli.manifests import STDIN, Manifest, Place, Unreadable, read_file
 
 Object = Mapping[str, Any]
 
@@ -30,7 +29,7 @@ _HOMELESS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One finding at its place; `about` names the object."""
+    """One finding at its place; `about` names the object, `item` says which one of the file it is."""
 
     rule: str
     action: Action
@@ -40,6 +39,7 @@ class Found:
     hint: str
     about: str
     exempted: str = ""
+    item: tuple[int, str] = (0, "")
 
 
 @dataclass(slots=True)
@@ -69,6 +69,25 @@ class _Read:
     objects: int
 
 
+@dataclass(slots=True)
+class Survey:
+    """What is known of a cluster: its neighbours, and the two ConfigMaps that hold Argo CD's settings."""
+
+    directory: Directory
+    settings: Object | None = None
+    parameters: Object | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def surroundings(self, configuration: Configuration) -> Surroundings:
+        return Surroundings(
+            settings=read_settings(
+                self.settings, configuration=configuration, command_parameters=self.parameters
+            ),
+            configuration=configuration,
+            neighbours=self.directory,
+        )
+
+
 def judge_files(
     files: Sequence[str],
     configuration: Configuration,
@@ -76,8 +95,12 @@ def judge_files(
     today: date,
     processes: int = 1,
     read: Iterator[int] | None = None,
+    around: Survey | None = None,
 ) -> Result:
-    """All objects of the files. Those that have no neighbours are judged while their file is read."""
+    """All objects of the files. Those that have no neighbours are judged while their file is read.
+
+    `around` is what a cluster already holds; an object of the files stands for the one of its name there.
+    """
     result = Result([], [], files=len(files))
     kept: list[_Kept] = []
     for told in _read_all(files, configuration, today=today, processes=processes):
@@ -87,11 +110,14 @@ def judge_files(
         kept += told.kept
         if read is not None:
             next(read, None)
-    surroundings = surroundings_of([held.body for held in kept], configuration)
+    surroundings = surroundings_of([held.body for held in kept], configuration, around=around)
+    wrong: dict[str, dict[tuple[int, str], tuple[_Kept, list[Judgement]]]] = {}
     for held in kept:
         judgements = judge(Case(kind=held.kind, object=held.body, surroundings=surroundings), today=today)
         if judgements:
-            result.findings += _located(held, judgements)
+            wrong.setdefault(held.file, {})[held.document, held.where] = (held, judgements)
+    for file, found in wrong.items():
+        result.findings += _located(file, found)
     order = {file: index for index, file in enumerate(files)}
     result.findings.sort(
         key=lambda found: (order.get(found.place.file, 0), found.place.line, found.place.column, found.rule)
@@ -99,33 +125,35 @@ def judge_files(
     return result
 
 
-def surroundings_of(objects: Iterable[Object], configuration: Configuration) -> Surroundings:
+def surroundings_of(
+    objects: Iterable[Object], configuration: Configuration, *, around: Survey | None = None
+) -> Surroundings:
     """What these objects know of each other. A kind of which there is none is not known."""
-    directory = Directory(argocd_namespace=configuration.argocd.namespace)
-    settings: Object | None = None
-    parameters: Object | None = None
+    known = around or Survey(Directory(argocd_namespace=configuration.argocd.namespace))
     for thing in objects:
-        kind = kind_of(thing)
-        if kind is Kind.PROJECT:
-            directory.put_project(thing)
-            directory.know(Shelf.PROJECTS)
-        elif kind is Kind.APPLICATION:
-            directory.put_application(thing)
-            directory.know(Shelf.APPLICATIONS)
-        elif kind in {Kind.REPOSITORY, Kind.CLUSTER}:
-            directory.put_secret(thing)
-            directory.know(Shelf.SECRETS)
-        elif kind is Kind.ARGOCD_CM:
-            settings = thing
-        elif _is_parameters(thing):
-            parameters = thing
-        elif reading.text(thing, "kind") == "ServiceAccount":
-            directory.put_account(thing)
-    return Surroundings(
-        settings=read_settings(settings, configuration=configuration, command_parameters=parameters),
-        configuration=configuration,
-        neighbours=directory,
-    )
+        put(thing, known)
+    return known.surroundings(configuration)
+
+
+def put(thing: Object, known: Survey) -> None:
+    """One more object that others may ask for."""
+    directory = known.directory
+    kind = kind_of(thing)
+    if kind is Kind.PROJECT:
+        directory.put_project(thing)
+        directory.know(Shelf.PROJECTS)
+    elif kind is Kind.APPLICATION:
+        directory.put_application(thing)
+        directory.know(Shelf.APPLICATIONS)
+    elif kind in {Kind.REPOSITORY, Kind.CLUSTER}:
+        directory.put_secret(thing)
+        directory.know(Shelf.SECRETS)
+    elif kind is Kind.ARGOCD_CM:
+        known.settings = thing
+    elif _is_parameters(thing):
+        known.parameters = thing
+    elif reading.text(thing, "kind") == "ServiceAccount":
+        directory.put_account(thing)
 
 
 def _is_parameters(thing: Object) -> bool:
@@ -140,6 +168,12 @@ def _read_all(
         for file in files:
             yield _read_one(file, configuration, today)
         return
+    # Only here: a pipeline with few files does not wait for the import.
+    from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415
+
+    if STDIN in files:
+        yield _read_one(STDIN, configuration, today)  # other processes have another standard input
+        files = [file for file in files if file != STDIN]
     pieces = iter(files)
     chunks = iter(lambda: list(islice(pieces, CHUNK)), [])
     with ProcessPoolExecutor(processes) as pool:
@@ -186,12 +220,17 @@ def at_home(body: Object, configuration: Configuration) -> Object:
     return {**body, "metadata": {**metadata, "namespace": configuration.argocd.namespace}}
 
 
-def _located(held: _Kept, judgements: Sequence[Judgement]) -> list[Found]:
-    for found in read_file(held.file):
-        if isinstance(found, Manifest) and (found.document, found.where) == (held.document, held.where):
-            return [_found(found, judgement) for judgement in judgements]
-    nowhere = Manifest(held.file, held.document, held.body, held.where)  # the file changed meanwhile
-    return [_found(nowhere, judgement) for judgement in judgements]
+def _located(file: str, wrong: dict[tuple[int, str], tuple[_Kept, list[Judgement]]]) -> Iterator[Found]:
+    """The file is read once more, for the places of what was found in it."""
+    for manifest in read_file(file):
+        if isinstance(manifest, Manifest):
+            _, judgements = wrong.pop((manifest.document, manifest.where), (None, ()))
+            for judgement in judgements:
+                yield _found(manifest, judgement)
+    for held, judgements in wrong.values():  # the file changed meanwhile
+        nowhere = Manifest(held.file, held.document, held.body, held.where)
+        for judgement in judgements:
+            yield _found(nowhere, judgement)
 
 
 def _found(manifest: Manifest, judgement: Judgement) -> Found:
@@ -199,13 +238,22 @@ def _found(manifest: Manifest, judgement: Judgement) -> Found:
     return Found(
         rule=finding.rule,
         action=judgement.action,
-        place=manifest.place(finding.path),
+        place=manifest.place(_written(manifest.body, finding.path)),
         path=finding.path,
         message=finding.message,
         hint=finding.hint,
         about=about(manifest.body),
         exempted=judgement.exemption.reason or "exempted" if judgement.exemption else "",
+        item=(manifest.document, manifest.where),
     )
+
+
+def _written(body: Object, path: str) -> str:
+    """Rules know a Secret's values under `data`, also those that are written under `stringData`."""
+    section, _, key = path.partition(".")
+    if section == "data" and key in reading.mapping(body, "stringData"):
+        return f"stringData[{key}]"
+    return path
 
 
 def about(body: Object) -> str:

@@ -4,14 +4,15 @@ libyaml composes, and the plain data is built here from its nodes: that is faste
 constructor, finds repeated keys on the way, and keeps the marks that findings are reported at.
 """
 
+import fnmatch
 import glob
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import orjson
 import yaml
@@ -23,6 +24,7 @@ FILE_LIMIT = 16 * 1024 * 1024
 
 SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 STDIN = "-"
+STDIN_NAME = "<stdin>"
 
 _STRING = "tag:yaml.org,2002:str"
 _MERGE = "tag:yaml.org,2002:merge"
@@ -47,12 +49,14 @@ class UnreadableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Place:
+    """An object in a cluster has a name instead of a file, and no line: 0."""
+
     file: str
     line: int
     column: int
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column}"
+        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +80,8 @@ class Manifest:
     def place(self, path: str = "") -> Place:
         """Of a field in kubectl's notation, or of the nearest thing above it that exists."""
         node = self.node
-        for index, quoted, name in _STEP.findall(path):
-            found = _child(node, int(index) if index else (quoted or name))
+        for step in steps_of(path):
+            found = child(node, step)
             if found is None:
                 break
             node = found
@@ -101,45 +105,70 @@ def find_files(
             yield path
         else:
             found = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute pattern
-            yield from find_files((one for one in found if Path(one).is_file()), skipped=skipped)
+            yield from (one for one in found if Path(one).is_file() and not _is_excluded(Path(one), excluded))
 
 
 def _walk(folder: Path, skipped: list[str], excluded: list[str]) -> Iterator[str]:
-    entries = sorted(folder.iterdir(), key=lambda entry: entry.name)
+    try:
+        entries = sorted(folder.iterdir(), key=lambda entry: entry.name)
+    except OSError:
+        yield str(folder)  # to be told as unreadable
+        return
     chart = any(entry.name == "Chart.yaml" for entry in entries)
     for entry in entries:
-        if entry.name.startswith(".") or any(entry.match(pattern) for pattern in excluded):
+        if entry.name.startswith(".") or _is_excluded(entry, excluded):
             continue
         if entry.is_dir():
             if chart and entry.name == "templates":
                 skipped.append(f"{entry}: templates of a Helm chart; render them and check the result")
             elif not entry.is_symlink():
                 yield from _walk(entry, skipped, excluded)
-        elif entry.suffix in SUFFIXES:
+        elif entry.suffix in SUFFIXES and entry.is_file():
             yield str(entry)
+
+
+def _is_excluded(path: Path, patterns: list[str]) -> bool:
+    """Patterns count from the right, as .gitignore's do: `vendor`, `vendor/**`, `*/tests/*.yaml`."""
+    return any(
+        path.match(pattern.removesuffix("/**").removesuffix("/"))
+        or fnmatch.fnmatchcase(path.as_posix(), f"*/{pattern.removeprefix('/')}")
+        for pattern in patterns
+    )
 
 
 def read_file(path: str) -> Iterator[Manifest | Unreadable]:
     """Every object of a file; where a document is broken, what is wrong with it, and the rest of the file."""
-    name = "<stdin>" if path == STDIN else path
+    name = STDIN_NAME if path == STDIN else path
     try:
-        text = _text(path)
-        yield from _read_json(text, name) if path.endswith(".json") else _read_yaml(text, name)
+        text = read_text(path)
+    except UnreadableError as error:
+        yield Unreadable(Place(name, error.line, error.column), str(error))
+    else:
+        yield from parse(text, name)
+
+
+def parse(text: str, name: str) -> Iterator[Manifest | Unreadable]:
+    """The same of a text; the name tells JSON from YAML."""
+    try:
+        yield from _read_json(text, name) if name.endswith(".json") else _read_yaml(text, name)
     except UnreadableError as error:
         yield Unreadable(Place(name, error.line, error.column), str(error))
 
 
-@cache
-def _standard_input() -> bytes:
-    """Kept, because a finding's place is looked up in a second reading."""
-    return sys.stdin.buffer.read(FILE_LIMIT + 1)
+@lru_cache(maxsize=1)
+def _all_of(stream: TextIO) -> bytes:
+    """Of standard input, kept because a finding's place is looked up in a second reading."""
+    return stream.buffer.read(FILE_LIMIT + 1)
 
 
-def _text(path: str) -> str:
+def read_text(path: str) -> str:
+    """What a file holds, if it can be a manifest. Raises UnreadableError."""
     try:
         if path == STDIN:
-            data = _standard_input()
+            data = _all_of(sys.stdin)
         else:
+            if Path(path).is_dir():
+                raise UnreadableError("this folder cannot be listed")
             with Path(path).open("rb") as file:
                 data = file.read(FILE_LIMIT + 1)
     except OSError as error:
@@ -223,10 +252,10 @@ def _manifests(body: Any, node: Any, name: str, index: int) -> Iterator[Manifest
     if not kind.endswith("List") or "items" not in body:
         yield Manifest(name, index, body, node=node)
         return
-    items = _child(node, "items")
+    items = child(node, "items")
     for position, item in enumerate(reading.sequence(body, "items")):
         if isinstance(item, Mapping):
-            yield Manifest(name, index, item, where=f"items[{position}]", node=_child(items, position))
+            yield Manifest(name, index, item, where=f"items[{position}]", node=child(items, position))
 
 
 def build(node: Any) -> Any:
@@ -289,7 +318,12 @@ def _at(node: Any, message: str) -> UnreadableError:
     return UnreadableError(message, line=node.start_mark.line + 1, column=node.start_mark.column + 1)
 
 
-def _child(node: Any, step: str | int) -> Any:
+def steps_of(path: str) -> list[str | int]:
+    """`spec.roles[0]`, `metadata.labels[a.b/c]`: the keys and indexes on the way."""
+    return [int(index) if index else (quoted or name) for index, quoted, name in _STEP.findall(path)]
+
+
+def child(node: Any, step: str | int) -> Any:
     if isinstance(node, yaml.SequenceNode) and isinstance(step, int):
         return node.value[step] if step < len(node.value) else None
     if isinstance(node, yaml.MappingNode):

@@ -2,11 +2,13 @@
 
 import hashlib
 import json
+import re
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
 from argocd.catalogue import CATALOGUE
@@ -18,6 +20,7 @@ from tiphys import __version__
 WIDTH = 80
 
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _LEVELS = {Action.DENY: "error", Action.WARN: "warning", Action.AUDIT: "note"}
 
 
@@ -32,18 +35,26 @@ def text(result: Result) -> str:
         lines += _entry(found)
     for broken in result.unreadable:
         lines += ["", str(broken.place)] if lines else [str(broken.place)]
-        lines += _wrapped(f"unreadable: {broken.message}", indent="  ")
+        lines += _wrapped(visible(f"unreadable: {broken.message}"), indent="  ")
     return "\n".join([*lines, *([""] if lines else []), summary(result), ""])
 
 
 def _entry(found: Found) -> list[str]:
     action = found.action.value if not found.exempted else f"exempted ({found.exempted})"
-    head = f"  {found.place.line}:{found.place.column}  {action}  {found.rule}"
+    place = f"{found.place.line}:{found.place.column}  " if found.place.line else ""
     where = f"{found.path}: " if found.path else ""
-    lines = [head, *_wrapped(f"{found.about}: {where}{found.message}", indent="      ")]
+    lines = [
+        f"  {place}{action}  {found.rule}",
+        *_wrapped(visible(f"{found.about}: {where}{found.message}"), indent="      "),
+    ]
     if found.hint:
-        lines += _wrapped(f"→ {found.hint}", indent="      ")
+        lines += _wrapped(visible(f"→ {found.hint}"), indent="      ")
     return lines
+
+
+def visible(value: str) -> str:
+    """Without what a terminal would obey or XML cannot hold: manifests are written by others."""
+    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", value)
 
 
 def _wrapped(line: str, *, indent: str) -> list[str]:
@@ -66,9 +77,10 @@ def summary(result: Result) -> str:
     ]
     if result.unreadable:
         parts.append(f"{len(result.unreadable)} unreadable")
-    files = f"{result.files} file{'s' if result.files != 1 else ''}"
     objects = f"{result.objects} object{'s' if result.objects != 1 else ''}"
-    return f"{', '.join(parts)} in {files} with {objects}"
+    if not result.files:
+        return f"{', '.join(parts)} in {objects}"
+    return f"{', '.join(parts)} in {result.files} file{'s' if result.files != 1 else ''} with {objects}"
 
 
 def as_json(result: Result) -> str:
@@ -156,12 +168,10 @@ def sarif(result: Result) -> str:
 
 
 def _location(place: Place) -> dict[str, Any]:
-    return {
-        "physicalLocation": {
-            "artifactLocation": {"uri": Path(place.file).as_posix()},
-            "region": {"startLine": place.line, "startColumn": place.column},
-        }
-    }
+    physical: dict[str, Any] = {"artifactLocation": {"uri": quote(Path(place.file).as_posix())}}
+    if place.line:
+        physical["region"] = {"startLine": place.line, "startColumn": place.column}
+    return {"physicalLocation": physical}
 
 
 def junit(result: Result) -> str:
@@ -178,16 +188,20 @@ def junit(result: Result) -> str:
     )
     for found in result.findings:
         case = ET.SubElement(
-            suite, "testcase", classname=found.rule, name=f"{found.place} {found.about}", time="0"
+            suite, "testcase", classname=found.rule, name=visible(f"{found.place} {found.about}"), time="0"
         )
         tag = "failure" if found.action is Action.DENY else "system-out"
         told = ET.SubElement(
-            case, tag, {"message": found.message, "type": found.rule} if tag == "failure" else {}
+            case, tag, {"message": visible(found.message), "type": found.rule} if tag == "failure" else {}
         )
         told.text = _sentence(found)
     for broken in result.unreadable:
-        case = ET.SubElement(suite, "testcase", classname="unreadable", name=str(broken.place), time="0")
-        ET.SubElement(case, "error", message=broken.message, type="unreadable").text = broken.message
+        case = ET.SubElement(
+            suite, "testcase", classname="unreadable", name=visible(str(broken.place)), time="0"
+        )
+        ET.SubElement(case, "error", message=visible(broken.message), type="unreadable").text = visible(
+            broken.message
+        )
     if not result.findings and not result.unreadable:
         ET.SubElement(suite, "testcase", classname="tiphys", name=summary(result), time="0")
     suites = ET.Element("testsuites")
@@ -214,7 +228,8 @@ def _command(level: str, place: Place, title: str, message: str) -> str:
 
     inside = ((":", "%3A"), (",", "%2C"))
     file, title = quoted(place.file, *inside), quoted(title, *inside)
-    return f"::{level} file={file},line={place.line},col={place.column},title={title}::{quoted(message)}"
+    where = f",line={place.line},col={place.column}" if place.line else ""
+    return f"::{level} file={file}{where},title={title}::{quoted(message)}"
 
 
 def markdown(result: Result) -> str:
@@ -239,7 +254,7 @@ def _cell(value: str) -> str:
 def _sentence(found: Found) -> str:
     where = f"{found.path}: " if found.path else ""
     hint = f" ({found.hint})" if found.hint else ""
-    return f"{found.about}: {where}{found.message}{hint}"
+    return visible(f"{found.about}: {where}{found.message}{hint}")
 
 
 def fingerprint(found: Found) -> str:
