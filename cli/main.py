@@ -14,6 +14,7 @@ from tiphys.errors import TiphysError
 SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "check": ("cli.check", "Judge manifests in a pipeline, before they are pushed."),
     "demo": ("cli.demo", "Show what exists, on clusters inside this process."),
+    "inject": ("cli.inject", "Put sidecars into manifests, as the webhook would."),
     "installation-id": ("cli.installation_id", "Show or set the installation id of Argo CD."),
     "review": ("cli.review", "Answer AdmissionReviews from standard input."),
     "tracking": ("cli.tracking", "Move the objects of all Applications to another tracking method."),

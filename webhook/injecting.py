@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from argocd import names, reading
-from webhook.sidecar_templates import Template
+from webhook.sidecar_templates import ROLES, Template
 
 Object = dict[str, Any]
 
@@ -48,7 +48,6 @@ class Reason(StrEnum):
     PORT_CLASH = "port-clash"
 
 
-ROLES = ("agent", "principal", "replica")
 OPT_OUTS = ("", "false", "none", "disabled")
 
 

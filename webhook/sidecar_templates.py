@@ -17,6 +17,8 @@ from tiphys.errors import CallError
 Object = dict[str, Any]
 
 CONFIG_MAP = "tiphys-injection"
+ROLES = ("agent", "principal", "replica")
+
 CREDENTIALS_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
 """Where every Kubernetes client looks for its token; the sidecar's own is mounted here, in it alone."""
 
@@ -76,6 +78,8 @@ class Template:
 
 def parse_template(role: str, text: str, *, origin: str) -> Template:
     """`origin` names the ConfigMap and key in every complaint."""
+    if role not in ROLES:
+        raise TemplateError(f"{origin}: no such role; known: {', '.join(ROLES)}")
     try:
         document = yaml.load(text, Loader=yaml.CSafeLoader)
     except yaml.YAMLError as error:
