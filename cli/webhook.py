@@ -11,7 +11,7 @@ import click
 from certs.folder import read
 from cli.connecting import ask, namespaced
 from kube.live import LiveStore
-from tiphys import logs
+from tiphys import logs, settings
 from tiphys.errors import CallError
 from tiphys.running import Running, run
 from webhook.arbiter import Listening
@@ -28,7 +28,7 @@ EVERYWHERE = "0.0.0.0"  # noqa: S104 - the API server and the kubelet come from 
 MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of the container's own, in memory
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=settings.Group, invoke_without_command=True)
 @namespaced
 @click.option("--host", default=EVERYWHERE, show_default=True, help="Where reviews are listened for.")
 @click.option("--port", default=8443, show_default=True, help="The TLS port for reviews.")
@@ -68,9 +68,7 @@ MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of the container's own, in me
     is_flag=True,
     help="Do not watch Secrets; rules on clusters and repositories are silent.",
 )
-@click.option(
-    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
-)
+@settings.log_options
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:
     """Answer the API server's reviews until SIGTERM."""
@@ -80,7 +78,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     source = CertificateSource(given["certificates"])
     if source is CertificateSource.FILES and given["certificate_folder"] is None:
         raise click.UsageError("--certificates files needs --certificate-folder")
-    logs.configure(level=given["log_level"])
+    logs.configure(level=given["log_level"], form=given["log_format"])
     serving = _serving(given, source)
 
     async def reviewing(running: Running) -> None:
@@ -123,6 +121,7 @@ def _serving(given: dict[str, Any], source: CertificateSource) -> Serving:
         kubeconfig=given["kubeconfig"],
         context=given["context"],
         log_level=given["log_level"],
+        log_format=given["log_format"],
     )
 
 

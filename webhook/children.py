@@ -51,6 +51,7 @@ class Serving:
     kubeconfig: Path | None = None
     context: str | None = None
     log_level: str = "info"
+    log_format: str = "auto"
 
     async def connect(self) -> LiveStore:
         return await LiveStore.connect(kubeconfig=self.kubeconfig, context=self.context)
@@ -67,7 +68,7 @@ def run_keeper(serving: Serving) -> None:
 
 
 def _enter(serving: Serving) -> None:
-    logs.configure(level=serving.log_level)
+    logs.configure(level=serving.log_level, form=serving.log_format)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
