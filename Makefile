@@ -54,8 +54,11 @@ lock: .venv/ready ## renew the lock files: hashes, no index addresses
 	    --no-emit-index-url --no-annotate $$flags pyproject.toml --output-file requirements/$$group.txt; \
 	done
 
+sbom: .venv/ready ## what the image holds and under which licences: build/sbom.cdx.json, build/licences.tsv
+	@$(BIN)/python -m scripts.sbom
+
 clean: ## everything that the other targets made here; the cluster's binaries stay in the user's cache
 	@rm -rf .venv build dist reports .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help run test lint bench cluster docs lock clean
+.PHONY: help run test lint bench cluster docs lock sbom clean
