@@ -39,4 +39,6 @@ def _shared(value: Any) -> Any:
         return {sys.intern(key): _shared(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_shared(item) for item in value]
+    if isinstance(value, tuple):
+        return tuple(_shared(item) for item in value)
     return value
