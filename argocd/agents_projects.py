@@ -75,6 +75,23 @@ def may_change_mirror(writer: Writer, *, owner: str, surroundings: Surroundings)
     )
 
 
+def repeats_by_rewriting(case: Case, rule: str) -> bool:
+    """Whether a rule speaks of a repetition that argocd-agent itself made in an agent's project.
+
+    Two destinations that differed in the cluster alone mean the same one here. Argo CD's API server, which
+    would refuse that, is never asked, and refusing it to the principal would leave an outdated mirror.
+    """
+    if case.kind is not Kind.PROJECT or not rule.startswith("project/duplicate-"):
+        return False
+    configuration = case.surroundings.configuration
+    owner = owner_of(case.old, configuration) or owner_for(case.object, case.writer, configuration)
+    return (
+        bool(owner)
+        and configuration.role is Role.CONTROL_PLANE
+        and may_change_mirror(case.writer, owner=owner, surroundings=case.surroundings)
+    )
+
+
 def right_name(project: Object, agent: str) -> str:
     """The name that an agent's project must have here; the one it has, if that is right."""
     name = text(project, "metadata", "name")

@@ -10,6 +10,7 @@ from datetime import date
 from typing import Any
 
 from argocd import reading
+from argocd.agents_projects import repeats_by_rewriting
 from argocd.catalogue import CATALOGUE
 from argocd.changing import KEYED, Path, changes_only_what_passes, differs, path_of
 from argocd.identities import is_kubernetes_cleaning_up
@@ -78,7 +79,7 @@ def _weigh(judgements: list[Judgement], case: Case, *, today: date) -> list[Judg
         finding, action, exemption = judgement.finding, judgement.action, None
         if len(finding.message) > MAX_MESSAGE:
             finding = replace(finding, message=f"{finding.message[:MAX_MESSAGE]}…")
-        if gentle and action is Action.DENY:
+        if action is Action.DENY and (gentle or repeats_by_rewriting(case, finding.rule)):
             action = Action.WARN
         if configuration.exemptions:
             exemption = configuration.exemption_for(
