@@ -63,6 +63,9 @@ class Guard:
         """Its source wants it gone."""
         self._announced.add(text(local, "metadata", "uid"))
 
+    def expects(self, kind: Kind, *, namespace: str, name: str) -> bool:
+        return (kind.target.value, namespace, name) in self._expected
+
     def forget(self, kind: Kind, *, namespace: str, name: str) -> None:
         self._expected.pop((kind.target.value, namespace, name), None)
 

@@ -112,7 +112,7 @@ def digest(kind: Kind, item: Mapping[str, Any], *, with_status: bool = False) ->
         # On a principal no controller would remove a project's: they are not kept there.
         [] if kind is PROJECT else value(item, "metadata", "finalizers") or [],
         value(item, "metadata", "deletionTimestamp") is not None,
-        value(item, "status") if with_status else None,
+        [value(item, "status"), value(item, "operation")] if with_status else None,
     ]
     return blake2b(
         orjson.dumps(told, option=orjson.OPT_SORT_KEYS), digest_size=DIGEST_BYTES, person=b"told"

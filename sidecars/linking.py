@@ -12,6 +12,7 @@ from sidecars.delivery.outbox import Outbox, OutboxLimits
 from sidecars.delivery.outcomes import DeadLetter
 from sidecars.delivery.pacing import Budget, Timing
 from sidecars.delivery.session import Ending, Peer, Stream
+from sidecars.figures import Figures
 from sidecars.listing import Listings
 from sidecars.wire import announcing
 from sidecars.wire.events import Event, acknowledgement, fresh_id
@@ -77,6 +78,11 @@ class _Observer(OutboxObserver, InboxObserver):
     def dead_letter(self, letter: DeadLetter) -> None:
         target = letter.event.target if letter.event.target in _TARGETS else "other"
         DEAD_LETTERS.labels(target, letter.reason).inc()
+        self._link.figures.errors.labels(target).inc()
+
+    def handled(self, peer: str, event: Event, seconds: float) -> None:
+        self._link.figures.received.inc()
+        self._link.applied(event)
 
 
 class Link:
@@ -95,6 +101,8 @@ class Link:
         compared: Callable[[Report], None] = lambda _: None,
         done: Callable[[Event], None] = lambda _: None,
         tell_everything: Callable[[], None] = lambda: None,
+        applied: Callable[[Event], None] = lambda _: None,
+        figures: Figures,
         surroundings: Surroundings,
         source: str = "",
     ) -> None:
@@ -103,6 +111,8 @@ class Link:
         self._found = found
         self._compared = compared
         self.done = done
+        self.applied = applied
+        self.figures = figures
         self._tell_everything = tell_everything
         self._source = source
         self._repairing: asyncio.Task[None] | None = None
@@ -147,6 +157,7 @@ class Link:
         return announcing.RANGES in self.extensions
 
     def send(self, event: Event) -> bool:
+        self.figures.sent.inc()
         return self.outbox.add(event)
 
     def compare(self, *scopes: str) -> None:

@@ -24,7 +24,8 @@ UNBOUNDED_LABELS = frozenset(
     {"name", "namespace", "uid", "user", "username", "url", "path", "message", "error"}
 )
 
-_NAME = re.compile(r"tiphys(_[a-z0-9]+){2,}")
+_NAME = re.compile(r"tiphys(_[a-z0-9]+){2,}|(argocd_)?(principal|agent)(_[a-z0-9]+)+")
+"""The latter are argocd-agent's own, under which its dashboards look for them."""
 
 
 @dataclass(frozen=True, slots=True)

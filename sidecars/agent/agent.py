@@ -6,6 +6,7 @@ from functools import partial
 from argocd.propagation import Message, Target
 from argocd.routing import Mode
 from kube.store import Object, Store
+from sidecars import figures
 from sidecars.agent.applications import Applications, RefusedApplicationError
 from sidecars.agent.applying import Applier
 from sidecars.agent.asking import Asker
@@ -65,8 +66,13 @@ class Agent:
             commands=Commands(
                 settings=settings,
                 holdings=self.holdings,
+                guard=self._guard,
                 writer=writer,
-                tell_status=self._observer.tell_status,
+                tell_state=(
+                    self._observer.tell_status
+                    if settings.mode is Mode.MANAGED
+                    else partial(self._tell, Message.SPEC_UPDATE, APPLICATION)
+                ),
             ),
         )
         self._asker = Asker(
@@ -85,6 +91,8 @@ class Agent:
             listings=Listings(entries, version=lambda: self.holdings.changes),
             found=self._asker.repair,
             tell_everything=lambda: self._asker.tell_everything(self.link),
+            applied=self._applied,
+            figures=figures.AGENT,
             surroundings=self._surroundings,
             source=AGENT_SOURCE,
         )
@@ -147,6 +155,11 @@ class Agent:
         else:
             # Requests of proxies that are not built: acknowledged, no more.
             log.debug("nothing to do", **{logs.KIND: event.type})
+
+    def _applied(self, event: Event) -> None:
+        if event.sent_at is not None and event.target in BY_TARGET:
+            seconds = (self._surroundings.timing.now() - event.sent_at).total_seconds()
+            figures.PROPAGATION.labels(event.target).observe(max(0.0, seconds))
 
     def _tell(self, message: Message, kind: Kind, item: Object) -> None:
         self.link.send(event_about(message, kind, item, source=AGENT_SOURCE))

@@ -12,9 +12,10 @@ from kube.resources import APPLICATIONS
 from kube.store import Object
 from sidecars.agent.configuring import AgentSettings
 from sidecars.agent.holding import Holdings
-from sidecars.kinds import OPERATION_DONE, RESTORED, operation_digest
+from sidecars.guarding import Guard
+from sidecars.kinds import APPLICATION, OPERATION_DONE, RESTORED, operation_digest
 from sidecars.wire.events import Event
-from sidecars.writing import Writer
+from sidecars.writing import BusyError, Writer
 from tiphys import logs
 from tiphys.errors import ObjectError
 
@@ -31,13 +32,15 @@ class Commands:
         *,
         settings: AgentSettings,
         holdings: Holdings,
+        guard: Guard,
         writer: Writer,
-        tell_status: Callable[[Object], None],
+        tell_state: Callable[[Object], None],
     ) -> None:
         self._settings = settings
         self._holdings = holdings
+        self._guard = guard
         self._writer = writer
-        self._tell_status = tell_status
+        self._tell_state = tell_state
 
     async def carry_out(self, message: Message, incoming: Object, event: Event) -> None:
         if message is Message.TERMINATE_OPERATION:
@@ -66,9 +69,9 @@ class Commands:
             return {**result, "metadata": {**result["metadata"], "annotations": annotations}}
 
         await self._change(incoming, decide)
-        if known and self._settings.mode is Mode.MANAGED:
+        if known:
             log.info("an operation that was given before", **{logs.KEY: event.subject})
-            self._tell_status(known[-1])  # its giver seems not to know what became of it
+            self._tell_state(known[-1])  # its giver seems not to know what became of it
 
     async def _terminate(self, incoming: Object) -> None:
         def decide(local: Object) -> Object:
@@ -92,6 +95,8 @@ class Commands:
             raise NoSuchApplicationError(f"this agent has no Applications in the namespace {namespace}")
 
         def checked(local: Object | None) -> Object:
+            if local is None and self._guard.expects(APPLICATION, namespace=namespace, name=name):
+                raise BusyError(f"Application {namespace}/{name} has still to come back")
             if local is None:
                 raise NoSuchApplicationError(f"there is no Application {namespace}/{name}")
             if not self._is_meant(local, incoming):

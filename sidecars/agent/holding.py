@@ -107,7 +107,10 @@ class Holdings:
         try:
             if kind is PROJECT:
                 return project_at_principal(item, agent=self.name, namespace=self.principal_namespace)
-            return application_at_principal(item, agent=self.name, cluster=self.name)
+            mirror = application_at_principal(item, agent=self.name, cluster=self.name)
+            if "operation" in item:
+                mirror["operation"] = item["operation"]
+            return mirror
         except NameTooLongError:
             return None  # it will never be there
 

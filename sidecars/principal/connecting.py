@@ -47,22 +47,26 @@ class Connector:
     def greet(self, agent: Agent) -> None:
         """A stream begins: what is found out here waits in the outbox for it."""
         first, agent.met = not agent.met, True
-        if agent.mode is Mode.AUTONOMOUS:
-            if first:
-                for kind, mirror in self._knowledge.mirrors_of(agent.name):
-                    self._guard.begin(kind, mirror)
-            if first and not agent.link.compares:
-                self._ask_everything(agent)
-            return  # an agent of ours compares by itself
         if first:
             agent.unsure = {_place(item) for item in self._operations(agent)}
-        if agent.link.compares:
+        if agent.mode is Mode.AUTONOMOUS:
+            self._greet_autonomous(agent, first=first)
+        elif agent.link.compares:
+            agent.settling = agent.settling or first
             agent.link.compare(SPECS)  # operations follow, when the agent has what they are for
         else:
             self._tell_state(agent, applications=first)
             if first:
                 agent.link.send(self._events.resync_request())
             self.give_operations(agent)
+
+    def _greet_autonomous(self, agent: Agent, *, first: bool) -> None:
+        if first:
+            for kind, mirror in self._knowledge.mirrors_of(agent.name):
+                self._guard.begin(kind, mirror)
+        if first and not agent.link.compares:
+            self._ask_everything(agent)  # one of ours compares by itself
+        self.give_operations(agent)
 
     def tell_everything(self, agent: Agent) -> None:
         """Something did not fit into the queue of an agent that does not compare."""
@@ -73,6 +77,7 @@ class Connector:
 
     def give_operations(self, agent: Agent) -> None:
         """Those that found no room in the queue, and those of which nobody knows whether they were given."""
+        agent.settling = False
         refused, agent.refused = agent.refused, set()
         unsure, agent.unsure = agent.unsure, set()
         for application in self._operations(agent):

@@ -9,6 +9,7 @@ from argocd.routing import Mode
 from kube.errors import AlreadyExistsError, NotFoundError
 from kube.resources import CONFIG_MAPS
 from kube.store import Object, Store
+from sidecars import figures
 from sidecars.chores import Chores
 from sidecars.delivery.comparing import Difference, Report
 from sidecars.delivery.outcomes import DeadLetter
@@ -134,8 +135,13 @@ class Principal:
             await former.link.close()
         agent.link.extensions = extensions
         log.info("agent connected", **{logs.AGENT: name, logs.KIND: mode.value})
-        self._connector.greet(agent)
-        ending = await agent.link.serve(stream)
+        figures.AGENT_CONNECTIONS.labels(name).inc()
+        figures.CONNECTED_AGENTS.inc()
+        try:
+            self._connector.greet(agent)
+            ending = await agent.link.serve(stream)
+        finally:
+            figures.CONNECTED_AGENTS.dec()
         log.info("agent disconnected", **{logs.AGENT: name, logs.REASON: ending.value})
         return ending
 
@@ -182,6 +188,10 @@ class Principal:
             if report.complete:
                 self._connector.give_operations(agent)
 
+        def done(event: Event) -> None:
+            if agent.done(event) and agent.link.compares:
+                agent.link.comparer.want(STATUS if mode is Mode.MANAGED else SPECS)
+
         async def handle(event: Event) -> None:
             await self._handle(agent, event)
 
@@ -195,8 +205,9 @@ class Principal:
             listings=Listings(entries, version=lambda: self.knowledge.changes),
             found=found,
             compared=compared,
-            done=agent.done,
+            done=done,
             tell_everything=lambda: self._connector.tell_everything(agent),
+            figures=figures.PRINCIPAL,
             surroundings=self._surroundings,
         )
 

@@ -93,10 +93,15 @@ class Receiver:
         def decide(there: Object | None) -> Object | None:
             if there is None:
                 return None
-            pending = agent.operation_pending(namespace=namespace, name=name)
+            over = value(incoming, "operation") is None
+            pending = over and agent.operation_pending(there, namespace=namespace, name=name)
             return copies.status_applied(there, incoming, operation_pending=pending)
 
-        await self._writer.settle(APPLICATIONS, name=name, namespace=namespace, cached=hub, decide=decide)
+        stored = await self._writer.settle(
+            APPLICATIONS, name=name, namespace=namespace, cached=hub, decide=decide
+        )
+        if value(stored, "operation") is None:
+            agent.operation_over(namespace=namespace, name=name)
 
     def _own(self, agent: Agent, *, namespace: str, name: str) -> Object | None:
         """An agent speaks of its own Applications only, whatever namespace it names."""
@@ -111,38 +116,45 @@ class Receiver:
         if kind is APPLICATION:
             agent.says(incoming, namespace=namespace, name=name)
 
-        def decide(there: Object | None) -> Object | None:
-            if mirror_action(there, mirror) is IdentityAction.REFUSE:
-                raise RefusedEventError(
-                    f"{kind.resource.kind} {namespace}/{name} is not a mirror of agent {agent.name}'s:"
-                    " rename one of the two"
-                )
-            if there is None:
-                return mirror
-            if value(there, "metadata", "deletionTimestamp") is not None:
-                raise BusyError(f"{kind.resource.kind} {namespace}/{name} has still to go")
-            self._guard.expect(kind, mirror)
-            if kind is PROJECT:
-                return copies.updated(there, mirror, content="spec")
-            pending = agent.operation_pending(namespace=namespace, name=name)
-            operation = value(incoming, "operation")
-            shown = value(there, "operation") if operation is None and pending else operation
-            return copies.mirror_updated(there, mirror, operation=shown)
+        def decide(there: Object | None) -> Object:
+            return self._mirrored(agent, kind, there=there, mirror=mirror, incoming=incoming)
 
-        cached = cache.get(name, namespace=namespace)
-        if mirror_action(cached, mirror) is not IdentityAction.REFUSE:
-            self._guard.expect(kind, mirror)
-        try:
-            await self._writer.settle(
+        async def settle(cached: Object | None) -> Object | None:
+            return await self._writer.settle(
                 kind.resource, name=name, namespace=namespace, cached=cached, decide=decide
             )
+
+        try:
+            stored = await settle(cache.get(name, namespace=namespace))
         except NotFoundError:
             if not self._knowledge.settings.may_create(namespace):
                 raise
             await self._create_namespace(namespace)
-            await self._writer.settle(
-                kind.resource, name=name, namespace=namespace, cached=None, decide=decide
+            stored = await settle(None)
+        if kind is APPLICATION and value(stored, "operation") is None:
+            agent.operation_over(namespace=namespace, name=name)
+
+    def _mirrored(
+        self, agent: Agent, kind: Kind, *, there: Object | None, mirror: Object, incoming: Object
+    ) -> Object:
+        """What shall be stored where `there` is; raises where that must not be touched."""
+        name, namespace = text(mirror, "metadata", "name"), text(mirror, "metadata", "namespace")
+        if mirror_action(there, mirror) is IdentityAction.REFUSE:
+            raise RefusedEventError(
+                f"{kind.resource.kind} {namespace}/{name} is not a mirror of agent {agent.name}'s:"
+                " rename one of the two"
             )
+        if value(there, "metadata", "deletionTimestamp") is not None:
+            raise BusyError(f"{kind.resource.kind} {namespace}/{name} has still to go")
+        self._guard.expect(kind, mirror)
+        if there is None:
+            return mirror
+        if kind is PROJECT:
+            return copies.updated(there, mirror, content="spec")
+        operation = value(incoming, "operation")
+        if operation is None and agent.operation_pending(there, namespace=namespace, name=name):
+            operation = value(there, "operation")
+        return copies.mirror_updated(there, mirror, operation=operation)
 
     def _as_mirrored(self, agent: Agent, kind: Kind, incoming: Object) -> Object:
         settings = self._knowledge.settings

@@ -1,6 +1,5 @@
 """The agents that have logged in since this principal started, each with its link."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,53 +8,70 @@ from argocd.agent_index import AgentIndex
 from argocd.reading import value
 from argocd.routing import Mode
 from kube.store import Object
-from sidecars.delivery.lanes import key_of
+from sidecars.kinds import operation_digest
 from sidecars.linking import Link
 from sidecars.wire.events import Event, EventType
+from sidecars.wire.reading import read_object
 
 
 class Agent:
     """`met` once it has been told everything by this process."""
 
-    __slots__ = ("_operations", "_told", "link", "met", "mode", "name", "refused", "unsure")
+    __slots__ = ("_had", "_told", "link", "met", "mode", "name", "refused", "settling", "unsure", "withheld")
 
     def __init__(self, name: str, mode: Mode, make_link: Callable[["Agent"], Link]) -> None:
         self.name = name
         self.mode = mode
         self.met = False
+        self.settling = False
+        """The first comparison is under way: the agent may not have yet what an operation is for."""
         self.refused: set[tuple[str, str]] = set()
         """Applications, by namespace and name, whose operation found no room in the queue."""
         self.unsure: set[tuple[str, str]] = set()
         """Those whose operation was there when this process began: the agent may have had it."""
-        self._operations: Counter[str] = Counter()
+        self.withheld: set[tuple[str, str]] = set()
+        """Those of which the agent said that there is no operation, when it was not known to have had it."""
+        self._had: dict[tuple[str, str], set[str]] = {}
         self._told: dict[tuple[str, str], tuple[Any, Any, Any]] = {}
         self.link = make_link(self)
 
-    # Operations on their way: a status that knows nothing of one is older than it.
+    # Operations that the agent is known to have had: only of those it can say that they are over.
 
     def send(self, event: Event) -> bool:
-        accepted = self.link.send(event)
-        if accepted and event.type == EventType.SET_OPERATION:
-            self._operations[key_of(event)] += 1
-        return accepted
-
-    def done(self, event: Event) -> None:
         if event.type == EventType.SET_OPERATION:
-            key = key_of(event)
-            self._operations[key] -= 1
-            if self._operations[key] <= 0:
-                del self._operations[key]
+            self._had.pop(_subject(event), None)  # the same one once more is a new one
+        return self.link.send(event)
 
-    def operation_pending(self, *, namespace: str, name: str) -> bool:
-        place = (namespace, name)
-        on_its_way = f"application/{namespace}/{name}" in self._operations
-        return on_its_way or place in self.refused or place in self.unsure
+    def done(self, event: Event) -> bool:
+        """Whether it should be asked how it stands now."""
+        if event.type != EventType.SET_OPERATION:
+            return False
+        place = _subject(event)
+        self._had.setdefault(place, set()).add(operation_digest(read_object(event.payload)))
+        asks = place in self.withheld
+        self.withheld.discard(place)
+        return asks
+
+    def operation_pending(self, hub: Object, *, namespace: str, name: str) -> bool:
+        """Whether the hub's operation is one that the agent has not had: a status without it is older."""
+        if value(hub, "operation") is None:
+            return False
+        pending = operation_digest(hub) not in self._had.get((namespace, name), ())
+        if pending:
+            self.withheld.add((namespace, name))
+        return pending
+
+    def operation_over(self, *, namespace: str, name: str) -> None:
+        """The hub has none: the next one is a new one, even if it looks the same."""
+        self._had.pop((namespace, name), None)
 
     # What the agent itself said of an Application's commands is no news to it.
 
     def says(self, application: Object, *, namespace: str, name: str) -> None:
         """Before it is written to the hub."""
         self._told[namespace, name] = _commands(application)
+        if value(application, "operation") is not None:
+            self._had.setdefault((namespace, name), set()).add(operation_digest(application))
 
     def knows(self, old: Object | None, new: Object | None) -> Object | None:
         """The old version with those commands of the new one that the agent told of."""
@@ -73,8 +89,9 @@ class Agent:
 
     def forget(self, *, namespace: str, name: str) -> None:
         self._told.pop((namespace, name), None)
-        self.refused.discard((namespace, name))
-        self.unsure.discard((namespace, name))
+        self._had.pop((namespace, name), None)
+        for places in (self.refused, self.unsure, self.withheld):
+            places.discard((namespace, name))
 
 
 class Roster:
@@ -106,6 +123,11 @@ class Roster:
     def drop(self, name: str) -> Agent | None:
         self._index.drop(name)
         return self._agents.pop(name, None)
+
+
+def _subject(event: Event) -> tuple[str, str]:
+    namespace, _, name = event.subject.partition("/")
+    return namespace, name
 
 
 def _commands(application: Object) -> tuple[Any, Any, Any]:

@@ -45,6 +45,9 @@ class Sender:
             agent = self._roster.get(sending.agent)
             if agent is None:
                 continue
+            if agent.settling and sending.message is Message.SET_OPERATION:
+                agent.refused.add(_place(sending.object))
+                continue
             place = (id(sending.object), sending.message)
             if place not in made:
                 made[place] = (sending.object, self.event(sending, extensions=extensions))

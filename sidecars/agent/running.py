@@ -1,0 +1,124 @@
+"""An agent as a process: elected by a Lease, connected to its principal as well as it can be."""
+
+import asyncio
+import time
+from dataclasses import dataclass, field, replace
+
+from kube.leases import Election
+from kube.store import Store
+from sidecars import figures
+from sidecars.agent.agent import Agent
+from sidecars.agent.configuring import AgentSettings
+from sidecars.linking import Surroundings
+from sidecars.materials import Source
+from sidecars.pages import Page, Pages, metrics_page
+from sidecars.wire.dialing import AgentConnection, Dialing
+from sidecars.wire.events import fresh_id
+from sidecars.wire.reconnecting import Link, Reconnecting
+from sidecars.wire.streams import StreamLostError
+from tiphys import logs
+from tiphys.errors import SurroundingsError
+
+LEASE = "tiphys-agent"
+_REFUSALS = ("UNAUTHENTICATED", "PERMISSION_DENIED")
+
+log = logs.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    settings: AgentSettings
+    dialing: Dialing
+    """Without its certificates where there is a `source`."""
+    source: Source | None
+    health_host: str = ""
+    health_port: int = 8001
+    metrics_port: int = 8181
+    identity: str = field(default_factory=fresh_id)
+    surroundings: Surroundings = field(default_factory=Surroundings)
+
+
+class Process:
+    """`run` until cancelled."""
+
+    def __init__(self, store: Store, serving: Serving) -> None:
+        self._store = store
+        self._serving = serving
+        self._link = Link()
+        self.connected = asyncio.Event()
+        self._election = Election(
+            store, name=LEASE, namespace=serving.settings.namespace, identity=serving.identity
+        )
+        self.health = Pages(
+            {"/healthz": self._healthy, "/readyz": self._healthy},
+            host=serving.health_host,
+            port=serving.health_port,
+        )
+        self.metrics = Pages({"/metrics": metrics_page}, host=serving.health_host, port=serving.metrics_port)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.health.run(), name="health")
+            group.create_task(self.metrics.run(), name="metrics")
+            group.create_task(self._say_who_works(), name="election")
+            group.create_task(self._election.run(self._work), name="agent")
+
+    async def _say_who_works(self) -> None:
+        """One works, the others wait: said once, not for ever."""
+        try:
+            async with asyncio.timeout(5):
+                await self._election.leading()
+        except TimeoutError:
+            log.warning(
+                "another agent holds the Lease: this one waits",
+                **{logs.NAME: LEASE, logs.PEER: self._election.leader},
+            )
+
+    async def _work(self) -> None:
+        serving = self._serving
+        agent = Agent(self._store, settings=serving.settings, surroundings=serving.surroundings)
+        dialing = serving.dialing
+        if serving.source is not None:
+            dialing = replace(dialing, material=await serving.source.load())
+        reconnecting = Reconnecting(dialing, changed=self._noted)
+
+        async def serve(connection: AgentConnection) -> None:
+            try:
+                await agent.serve(
+                    connection,
+                    name=connection.me.agent,
+                    principal_namespace=connection.principal.namespace,
+                    extensions=connection.extensions,
+                )
+            except SurroundingsError as error:
+                # Whatever became of this stream, the next one may do better.
+                raise StreamLostError(str(error), code="UNAVAILABLE") from error
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(agent.run(), name="agent")
+            if serving.source is not None:
+                group.create_task(serving.source.follow(reconnecting.swap_material), name="certificates")
+            await agent.ready.wait()
+            group.create_task(reconnecting.run(serve), name="connection")
+
+    def _noted(self, link: Link) -> None:
+        if link.connected and not self._link.connected:
+            figures.CONNECTIONS.inc()
+            figures.CONNECTED_SINCE.set(time.time())
+        if any(word in link.error for word in _REFUSALS):
+            figures.AUTH_FAILURES.inc()
+        figures.CONNECTION_STATUS.set(1 if link.connected else 0)
+        self._link = link
+        if link.connected:
+            self.connected.set()
+        else:
+            self.connected.clear()
+
+    def _healthy(self) -> Page:
+        if self._link.connected:
+            return Page(b"connected\n")
+        if not self._election.is_leading and self._election.leader:
+            # Not this one's turn: restarting it would not help.
+            return Page(f"waiting for the Lease that {self._election.leader} holds\n".encode())
+        words = self._link.error or "not connected yet"
+        return Page(f"not connected: {words}\n".encode(), status=503)

@@ -1,0 +1,207 @@
+"""A principal as a process: elected by a Lease, listening with TLS, following its certificates and blocklist."""
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from argocd.routing import Mode
+from kube.cache import Cache
+from kube.leases import Election
+from kube.projecting import whole
+from kube.resources import CONFIG_MAPS
+from kube.store import Object, Store
+from sidecars.linking import Surroundings
+from sidecars.materials import Source
+from sidecars.pages import Page, Pages, metrics_page
+from sidecars.principal.configuring import PrincipalSettings
+from sidecars.principal.principal import Principal, identity
+from sidecars.wire import blocklist, listening
+from sidecars.wire.authenticating import Rules
+from sidecars.wire.events import fresh_id
+from sidecars.wire.identity import Method
+from sidecars.wire.serving import Server, ServeStream
+from sidecars.wire.sessions import Cut, Peer
+from sidecars.wire.streams import Stream
+from sidecars.wire.tls import Material
+from sidecars.wire.tokens import Tokens
+from sidecars.wire.trust import Trust
+from tiphys import logs
+from tiphys.errors import CallError
+
+LEASE = "tiphys-principal"
+VERSION = "0.9.0"
+"""argocd-agent's, whose protocol this is: a Go agent lets its version be decided by this."""
+
+log = logs.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving:
+    settings: PrincipalSettings
+    method: Method
+    tokens: Tokens
+    source: Source | None
+    """None: plaintext, for a mesh that does the rest."""
+    host: str = ""
+    port: int = 8443
+    require_client_certificates: bool = True
+    match_common_name: bool = False
+    max_message_bytes: int = listening.DEFAULT_MAX_MESSAGE_BYTES
+    keepalive_min_seconds: float = 0.0
+    health_host: str = ""
+    health_port: int = 8003
+    metrics_port: int = 8000
+    identity: str = field(default_factory=fresh_id)
+    surroundings: Surroundings = field(default_factory=Surroundings)
+
+
+class Process:
+    """`run` until cancelled. `port` is known once `listening` is set."""
+
+    def __init__(self, store: Store, serving: Serving) -> None:
+        self._store = store
+        self._serving = serving
+        self._server: Server | None = None
+        self.principal: Principal | None = None
+        self.listening = asyncio.Event()
+        self.port = 0
+        self._election = Election(
+            store, name=LEASE, namespace=serving.settings.namespace, identity=serving.identity
+        )
+        self.health = Pages(
+            {"/healthz": self._alive, "/readyz": self._ready},
+            host=serving.health_host,
+            port=serving.health_port,
+        )
+        self.metrics = Pages({"/metrics": metrics_page}, host=serving.health_host, port=serving.metrics_port)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.health.run(), name="health")
+            group.create_task(self.metrics.run(), name="metrics")
+            group.create_task(self._say_who_works(), name="election")
+            group.create_task(self._election.run(self._work), name="principal")
+
+    async def _say_who_works(self) -> None:
+        """One works, the others wait: said once, not for ever."""
+        try:
+            async with asyncio.timeout(5):
+                await self._election.leading()
+        except TimeoutError:
+            log.warning(
+                "another principal holds the Lease: this one waits",
+                **{logs.NAME: LEASE, logs.PEER: self._election.leader},
+            )
+
+    async def _work(self) -> None:
+        serving = self._serving
+        namespace = serving.settings.namespace
+        uid = await identity(self._store, namespace=namespace, new_id=fresh_id)
+        principal = Principal(
+            self._store,
+            settings=serving.settings,
+            principal_uid=uid,
+            surroundings=serving.surroundings,
+            cut=self._cut,
+        )
+        material = await serving.source.load() if serving.source is not None else None
+        server = self._server = Server(
+            self._listening(material), self._rules(principal, material), _streams(principal)
+        )
+        self.principal = principal
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(principal.run(), name="principal")
+                await principal.ready.wait()
+                self.port = await server.start()
+                self.listening.set()
+                log.info("listening for agents", **{logs.COUNT: self.port})
+                group.create_task(self._follow_blocklist(server), name="blocklist")
+                if serving.source is not None:
+                    group.create_task(serving.source.follow(server.swap_material), name="certificates")
+        finally:
+            self.listening.clear()
+            self.principal = None
+            await server.stop()
+
+    def _listening(self, material: Material | None) -> listening.Listening:
+        serving = self._serving
+        return listening.Listening(
+            host=serving.host,
+            port=serving.port,
+            material=material,
+            require_client_certificates=serving.require_client_certificates,
+            max_message_bytes=serving.max_message_bytes,
+            keepalive_min_seconds=serving.keepalive_min_seconds,
+        )
+
+    def _rules(self, principal: Principal, material: Material | None) -> Rules:
+        serving = self._serving
+        trust = None
+        if material is not None and serving.require_client_certificates:
+            if not material.roots:
+                raise CallError(
+                    "--root-ca-path or --tls-ca-secret-name: client certificates need authorities"
+                )
+            trust = Trust(material.roots, now=_now)
+        return Rules(
+            method=serving.method,
+            tokens=serving.tokens,
+            trust=trust,
+            namespace=serving.settings.namespace,
+            version=VERSION,
+            gate=principal.gate,
+            match_common_name=serving.match_common_name,
+        )
+
+    def _cut(self, agent: str) -> None:
+        if self._server is not None:
+            for session in self._server.sessions.of(agent):
+                session.cut(Cut.distrusted("the agent's cluster Secret is gone"))
+
+    async def _follow_blocklist(self, server: Server) -> None:
+        changed = asyncio.Event()
+        held: list[Object | None] = [None]
+
+        def note(_old: Object | None, new: Object | None) -> None:
+            held[0] = new
+            changed.set()
+
+        cache: Cache[Object] = Cache(
+            self._store,
+            CONFIG_MAPS,
+            projection=whole,
+            namespace=self._serving.settings.namespace,
+            field_selector=f"metadata.name={blocklist.CONFIG_MAP}",
+        )
+        cache.subscribe(note)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(cache.run(), name="blocklist")
+            while True:
+                await changed.wait()
+                changed.clear()
+                found = blocklist.Blocklist.of(held[0])
+                if found.unreadable:
+                    log.warning("keys of the blocklist are no fingerprints", keys=list(found.unreadable)[:5])
+                await server.swap_blocklist(found)
+
+    def _alive(self) -> Page:
+        return Page(b"ok\n")
+
+    def _ready(self) -> Page:
+        if self.listening.is_set():
+            return Page(b"serving agents\n")
+        leader = self._election.leader
+        waits = f"waiting for the Lease that {leader} holds\n" if leader else "starting\n"
+        return Page(waits.encode(), status=503)
+
+
+def _streams(principal: Principal) -> ServeStream:
+    async def serve(peer: Peer, stream: Stream) -> None:
+        await principal.serve(peer.name, Mode(peer.mode.value), stream, extensions=peer.announced.extensions)
+
+    return serve
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
