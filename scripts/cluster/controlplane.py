@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import itertools
+import json
 import re
 import shutil
 import socket
@@ -17,7 +18,14 @@ from typing import Any, Self
 from scripts.cluster import emptying, granting
 from scripts.cluster.api import APPLY, Api, RefusedError, discovered
 from scripts.cluster.binaries import Binaries, find_binaries
-from scripts.cluster.commands import ISSUER, api_server_command, etcd_command
+from scripts.cluster.commands import (
+    AUDIT_LOG,
+    AUDIT_POLICY,
+    ISSUER,
+    POLICY,
+    api_server_command,
+    etcd_command,
+)
 from scripts.cluster.credentials import Authority, TokenSigner, write_private
 from scripts.cluster.definitions import KINDS, Definitions, find_definitions
 from scripts.cluster.kubeconfigs import write_kubeconfig
@@ -145,6 +153,10 @@ class Cluster:
 
     def log(self, name: str = API_SERVER) -> str:
         return self._processes.log(name).read_text(errors="replace")
+
+    def audited(self) -> list[dict[str, Any]]:
+        """What the policy writes down, oldest first; an event stands there a moment after its answer."""
+        return [json.loads(line) for line in (self.folder / AUDIT_LOG).read_text().splitlines()]
 
     # Who calls.
 
@@ -285,6 +297,7 @@ class Cluster:
         write_private(self.folder / "server.crt", server.certificate)
         write_private(self.folder / "server.key", server.key)
         write_private(self.folder / "accounts.key", self._signer.key)
+        (self.folder / AUDIT_POLICY).write_text(json.dumps(POLICY))
 
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + START_SECONDS
