@@ -36,8 +36,9 @@ def test_rendering_twice_is_byte_identical_and_holds_no_certificate(cluster: Clu
     assert "BEGIN CERTIFICATE" not in once
 
 
-def test_no_role_says_more_than_it_means(cluster: Cluster) -> None:
-    rendered = cluster.kubectl("kustomize", str(MANIFESTS / "overlays" / "webhook-only")).stdout
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_no_role_says_more_than_it_means(cluster: Cluster, overlay: str) -> None:
+    rendered = cluster.kubectl("kustomize", str(MANIFESTS / "overlays" / overlay)).stdout
     for document in yaml.safe_load_all(rendered):
         for rule in document.get("rules") or ():
             assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]

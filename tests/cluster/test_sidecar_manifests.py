@@ -1,0 +1,104 @@
+"""The sidecars' manifests on a real API server, and the sidecars with the identities and rights that they give."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from scripts.cluster.controlplane import Cluster
+
+MANIFESTS = Path(__file__).parents[2] / "manifests"
+SIDECARS = ("control-plane", "workload-managed", "workload-autonomous", "kind")
+RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
+
+
+def rendered(cluster: Cluster, overlay: str) -> list[dict[str, Any]]:
+    text = cluster.kubectl("kustomize", str(MANIFESTS / "overlays" / overlay)).stdout
+    return list(yaml.safe_load_all(text))
+
+
+@pytest.fixture
+def argocd(cluster: Cluster) -> Iterator[str]:
+    """Argo CD's namespace, with the strictest Pod Security: its own manifests need less."""
+    cluster.create_namespace("argocd", labels=RESTRICTED)
+    yield "argocd"
+    for namespace in ("tiphys-system", "argocd"):
+        cluster.drop_namespace(namespace)
+
+
+@pytest.mark.parametrize("overlay", SIDECARS)
+def test_an_overlay_is_accepted_and_its_pods_pass_pod_security_restricted(
+    cluster: Cluster, argocd: str, overlay: str
+) -> None:
+    folder = str(MANIFESTS / "overlays" / overlay)
+    cluster.kubectl("apply", "--server-side", "-k", folder)
+    try:
+        made = [thing for thing in rendered(cluster, overlay) if thing["kind"] == "Deployment"]
+        assert len(made) == 2
+        for deployment in made:
+            name, namespace = deployment["metadata"]["name"], deployment["metadata"]["namespace"]
+            pod = {"metadata": {"name": name}, "spec": deployment["spec"]["template"]["spec"]}
+            stored = cluster.request("POST", f"/api/v1/namespaces/{namespace}/pods?dryRun=All", pod)
+            assert stored["spec"]["serviceAccountName"] == name
+            (container,) = stored["spec"]["containers"]
+            assert container["securityContext"]["readOnlyRootFilesystem"] is True
+            assert container["readinessProbe"]
+            assert container["livenessProbe"]
+            assert container["resources"]["requests"]
+    finally:
+        cluster.kubectl("delete", "--wait=false", "-k", folder)
+
+
+@pytest.mark.parametrize(
+    ("overlay", "account", "verb", "resource", "namespace"),
+    [
+        ("control-plane", "tiphys-principal", "list", "secrets", "kube-system"),
+        ("control-plane", "tiphys-principal", "update", "secrets", "argocd"),
+        ("control-plane", "tiphys-principal", "create", "secrets", "argocd"),
+        ("control-plane", "tiphys-principal", "create", "namespaces", ""),
+        ("control-plane", "tiphys-principal", "update", "configmaps/argocd-cm", "argocd"),
+        ("control-plane", "tiphys-principal", "update", "appprojects.argoproj.io", "default"),
+        ("control-plane", "tiphys-principal", "impersonate", "serviceaccounts", "argocd"),
+        ("workload-managed", "tiphys-agent", "list", "applications.argoproj.io", "default"),
+        ("workload-managed", "tiphys-agent", "update", "configmaps/argocd-cm", "argocd"),
+        ("workload-managed", "tiphys-agent", "get", "secrets", "default"),
+        ("workload-managed", "tiphys-agent", "create", "pods", "argocd"),
+        ("workload-autonomous", "tiphys-agent", "list", "secrets", "argocd"),
+        ("workload-autonomous", "tiphys-agent", "update", "appprojects.argoproj.io", "argocd"),
+        ("workload-autonomous", "tiphys-agent", "create", "applications.argoproj.io", "argocd"),
+        ("workload-autonomous", "tiphys-agent", "delete", "applications.argoproj.io", "argocd"),
+    ],
+)
+def test_a_sidecar_may_do_no_more(
+    *, cluster: Cluster, overlay: str, account: str, verb: str, resource: str, namespace: str
+) -> None:
+    """Judged from the rules themselves: nobody else grants anything to these accounts."""
+    group_resource, _, name = resource.partition("/")
+    plural, _, group = group_resource.partition(".")
+    for thing in rendered(cluster, overlay):
+        if thing["kind"] not in {"Role", "ClusterRole"} or thing["metadata"]["name"] != account:
+            continue
+        if thing["kind"] == "Role" and thing["metadata"]["namespace"] != namespace:
+            continue
+        for rule in thing["rules"]:
+            covers = group in rule["apiGroups"] and plural in rule["resources"] and verb in rule["verbs"]
+            names = rule.get("resourceNames")
+            assert not (covers and (names is None or name in names)), rule
+
+
+def test_the_dashboard_shows_only_metrics_that_exist() -> None:
+    dashboard = json.loads((MANIFESTS / "components/monitoring/dashboard.json").read_text())
+    documented = (MANIFESTS.parent / "docs" / "metrics.md").read_text()
+    for panel in dashboard["panels"]:
+        for target in panel["targets"]:
+            named = {
+                word.removesuffix("_bucket")
+                for word in target["expr"].replace("(", " ").replace("{", " ").replace("[", " ").split()
+                if word.startswith("tiphys_")
+            }
+            assert named
+            for metric in named:
+                assert f"`{metric.rstrip(')')}`" in documented
