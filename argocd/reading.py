@@ -31,7 +31,9 @@ def sequence(source: Any, *path: str) -> Sequence[Any]:
 
 
 def text(source: Any, *path: str) -> str:
-    found = value(source, *path)
+    # One key of a dict is what most ask for.
+    one = len(path) == 1 and type(source) is dict
+    found = source.get(path[0]) if one else value(source, *path)
     return found if isinstance(found, str) else ""
 
 

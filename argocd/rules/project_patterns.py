@@ -25,6 +25,15 @@ _HARMLESS = re.compile(r"[A-Za-z0-9.:@_-][A-Za-z0-9.:@_/-]*\*{0,2}|\*{1,2}")
 """What most patterns are: text with a star at its end means the same everywhere."""
 
 
+_LISTS = ("sourceRepos", "sourceNamespaces", "destinations", "syncWindows", "destinationServiceAccounts")
+_KIND_LISTS = (
+    "clusterResourceWhitelist",
+    "clusterResourceBlacklist",
+    "namespaceResourceWhitelist",
+    "namespaceResourceBlacklist",
+)
+
+
 class _Place(Enum):
     """Where a pattern stands decides how Argo CD reads it."""
 
@@ -50,7 +59,7 @@ _RULE_OF = {
 }
 
 
-@remembered
+@remembered(*_LISTS)
 def _found(case: Case) -> list[Finding]:
     """What is wrong with every pattern of the project; one pass serves all rules about them."""
     spec = reading.mapping(case.object, "spec")
@@ -139,7 +148,7 @@ def _expression(pattern: str) -> Iterator[_Problem]:
         yield "project/regular-expression-unsupported", f"'{pattern}': {expression.unsupported}"
 
 
-@remembered
+@remembered(*_KIND_LISTS)
 def _kinds(case: Case) -> list[Finding]:
     found: list[Finding] = []
     spec = reading.mapping(case.object, "spec")
@@ -157,13 +166,6 @@ def _kinds(case: Case) -> list[Finding]:
     return found
 
 
-_KIND_LISTS = (
-    "clusterResourceWhitelist",
-    "clusterResourceBlacklist",
-    "namespaceResourceWhitelist",
-    "namespaceResourceBlacklist",
-)
-
 HINTS = {
     "project/glob-invalid": "Close brackets, and put one range or one list of characters into a class.",
     "project/glob-panics": "Write the alternatives as entries of their own.",
@@ -175,16 +177,7 @@ HINTS = {
 }
 
 
-_READS = tuple(
-    f"spec.{key}"
-    for key in (
-        "sourceRepos",
-        "sourceNamespaces",
-        "destinations",
-        "syncWindows",
-        "destinationServiceAccounts",
-    )
-)
+_READS = tuple(f"spec.{key}" for key in _LISTS)
 
 
 def _rule(

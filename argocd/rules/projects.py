@@ -13,7 +13,9 @@ from argocd.rules import examples
 PROJECT = frozenset({Kind.PROJECT})
 
 
-@remembered
+@remembered(
+    "destinations", "sourceNamespaces", "sourceRepos", "roles", "syncWindows", "destinationServiceAccounts"
+)
 def problems_of(case: Case) -> list[Problem]:
     return validate(case.object, version=case.surroundings.configuration.argocd.version)
 
