@@ -44,7 +44,7 @@ class Process:
     def __init__(self, store: Store, serving: Serving) -> None:
         self._store = store
         self._serving = serving
-        self._link = Link()
+        self.link = Link()
         self.connected = asyncio.Event()
         self._election = Election(
             store, name=LEASE, namespace=serving.settings.namespace, identity=serving.identity
@@ -102,23 +102,23 @@ class Process:
             group.create_task(reconnecting.run(serve), name="connection")
 
     def _noted(self, link: Link) -> None:
-        if link.connected and not self._link.connected:
+        if link.connected and not self.link.connected:
             figures.CONNECTIONS.inc()
             figures.CONNECTED_SINCE.set(time.time())
         if any(word in link.error for word in _REFUSALS):
             figures.AUTH_FAILURES.inc()
         figures.CONNECTION_STATUS.set(1 if link.connected else 0)
-        self._link = link
+        self.link = link
         if link.connected:
             self.connected.set()
         else:
             self.connected.clear()
 
     def _healthy(self) -> Page:
-        if self._link.connected:
+        if self.link.connected:
             return Page(b"connected\n")
         if not self._election.is_leading and self._election.leader:
             # Not this one's turn: restarting it would not help.
             return Page(f"waiting for the Lease that {self._election.leader} holds\n".encode())
-        words = self._link.error or "not connected yet"
+        words = self.link.error or "not connected yet"
         return Page(f"not connected: {words}\n".encode(), status=503)

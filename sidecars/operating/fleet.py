@@ -172,9 +172,7 @@ class Fleet:
                 if text(condition, "type") != AGENT_ERROR:
                     continue
                 namespace = text(application, "metadata", "namespace")
-                agent = (
-                    namespace if namespace in known else text(application, "spec", "destination", "name")
-                )
+                agent = namespace if namespace in known else text(application, "spec", "destination", "name")
                 when = text(condition, "lastTransitionTime")
                 if agent in known and (agent not in found or found[agent].when < when):
                     name = f"{namespace}/{text(application, 'metadata', 'name')}"

@@ -79,14 +79,17 @@ class Connector:
         """Those that found no room in the queue, and those of which nobody knows whether they were given."""
         agent.settling = False
         refused, agent.refused = agent.refused, set()
-        unsure, agent.unsure = agent.unsure, set()
         for application in self._operations(agent):
-            place = _place(application)
-            if place in refused or place in unsure:
-                self._sender.send(
-                    [Sending(agent.name, Message.SET_OPERATION, Target.APPLICATION, application)],
-                    extensions={RESTORED: "true"} if place in unsure else None,
-                )
+            if _place(application) in refused | agent.unsure:
+                self.give(agent, application)
+        agent.unsure.clear()
+
+    def give(self, agent: Agent, application: Object) -> None:
+        restored = _place(application) in agent.unsure
+        self._sender.send(
+            [Sending(agent.name, Message.SET_OPERATION, Target.APPLICATION, application)],
+            extensions={RESTORED: "true"} if restored else None,
+        )
 
     def repair(self, agent: Agent, differences: list[Difference]) -> None:
         """By what holds now: the comparison may be older than a change."""

@@ -90,14 +90,19 @@ class Principal:
             writer=writer,
             chores=self._chores,
         )
-        self._receiver = Receiver(
-            store, knowledge=self.knowledge, guard=self._guard, writer=writer, now=timing.now
-        )
         self._connector = Connector(
             self.knowledge,
             sender=self._sender,
             guard=self._guard,
             events=ResyncEvents(source="", new_id=self._surroundings.new_id),
+        )
+        self._receiver = Receiver(
+            store,
+            knowledge=self.knowledge,
+            guard=self._guard,
+            writer=writer,
+            now=timing.now,
+            give=self._connector.give,
         )
         self.ready = asyncio.Event()
         self._closing: set[asyncio.Task[None]] = set()

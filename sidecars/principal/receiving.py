@@ -41,12 +41,14 @@ class Receiver:
         guard: Guard,
         writer: Writer,
         now: Callable[[], datetime],
+        give: Callable[[Agent, Object], None],
     ) -> None:
         self._store = store
         self._knowledge = knowledge
         self._guard = guard
         self._writer = writer
         self._now = now
+        self._give = give
 
     async def receive(self, agent: Agent, event: Event) -> None:
         """An event about an object; raises what the inbox judges."""
@@ -100,8 +102,7 @@ class Receiver:
         stored = await self._writer.settle(
             APPLICATIONS, name=name, namespace=namespace, cached=hub, decide=decide
         )
-        if value(stored, "operation") is None:
-            agent.operation_over(namespace=namespace, name=name)
+        self._note_operation(agent, stored)
 
     def _own(self, agent: Agent, *, namespace: str, name: str) -> Object | None:
         """An agent speaks of its own Applications only, whatever namespace it names."""
@@ -131,8 +132,19 @@ class Receiver:
                 raise
             await self._create_namespace(namespace)
             stored = await settle(None)
-        if kind is APPLICATION and value(stored, "operation") is None:
-            agent.operation_over(namespace=namespace, name=name)
+        if kind is APPLICATION:
+            self._note_operation(agent, stored)
+
+    def _note_operation(self, agent: Agent, stored: Object | None) -> None:
+        """What is written last is the truth: an operation that stays there and was never given is, now."""
+        if stored is None:
+            return
+        if value(stored, "operation") is None:
+            agent.operation_over(stored)
+        elif agent.operation_pending(
+            stored, namespace=stored["metadata"]["namespace"], name=stored["metadata"]["name"]
+        ):
+            self._give(agent, stored)
 
     def _mirrored(
         self, agent: Agent, kind: Kind, *, there: Object | None, mirror: Object, incoming: Object

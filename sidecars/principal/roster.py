@@ -1,11 +1,11 @@
 """The agents that have logged in since this principal started, each with its link."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from argocd import names
 from argocd.agent_index import AgentIndex
-from argocd.reading import value
+from argocd.reading import text, value
 from argocd.routing import Mode
 from kube.store import Object
 from sidecars.kinds import operation_digest
@@ -17,7 +17,19 @@ from sidecars.wire.reading import read_object
 class Agent:
     """`met` once it has been told everything by this process."""
 
-    __slots__ = ("_had", "_told", "link", "met", "mode", "name", "refused", "settling", "unsure", "withheld")
+    __slots__ = (
+        "_given",
+        "_had",
+        "_told",
+        "link",
+        "met",
+        "mode",
+        "name",
+        "refused",
+        "settling",
+        "unsure",
+        "withheld",
+    )
 
     def __init__(self, name: str, mode: Mode, make_link: Callable[["Agent"], Link]) -> None:
         self.name = name
@@ -32,15 +44,26 @@ class Agent:
         self.withheld: set[tuple[str, str]] = set()
         """Those of which the agent said that there is no operation, when it was not known to have had it."""
         self._had: dict[tuple[str, str], set[str]] = {}
+        self._given: dict[tuple[str, str], tuple[str, int]] = {}
         self._told: dict[tuple[str, str], tuple[Any, Any, Any]] = {}
         self.link = make_link(self)
 
     # Operations that the agent is known to have had: only of those it can say that they are over.
 
-    def send(self, event: Event) -> bool:
-        if event.type == EventType.SET_OPERATION:
-            self._had.pop(_subject(event), None)  # the same one once more is a new one
-        return self.link.send(event)
+    def gives(self, application: Mapping[str, Any]) -> bool:
+        """Whether its operation is one that the agent was not given yet; from now on it was."""
+        place, given = _place(application), (operation_digest(application), _version(application))
+        if self._given.get(place, ("", 0))[0] == given[0]:
+            return False
+        self._given[place] = given
+        self._had.pop(place, None)  # the same one once more is a new one
+        return True
+
+    def found_no_room(self, application: Mapping[str, Any]) -> None:
+        """It is given when there is some."""
+        place = _place(application)
+        self._given.pop(place, None)
+        self.refused.add(place)
 
     def done(self, event: Event) -> bool:
         """Whether it should be asked how it stands now."""
@@ -61,9 +84,12 @@ class Agent:
             self.withheld.add((namespace, name))
         return pending
 
-    def operation_over(self, *, namespace: str, name: str) -> None:
-        """The hub has none: the next one is a new one, even if it looks the same."""
-        self._had.pop((namespace, name), None)
+    def operation_over(self, hub: Object) -> None:
+        """The hub has none: the next one is a new one, even if it looks the same. A watch may show the past."""
+        place = _place(hub)
+        if _version(hub) > self._given.get(place, ("", 0))[1]:
+            self._given.pop(place, None)
+            self._had.pop(place, None)
 
     # What the agent itself said of an Application's commands is no news to it.
 
@@ -79,6 +105,8 @@ class Agent:
             return old
         key = new["metadata"]["namespace"], new["metadata"]["name"]
         told = self._told.get(key)
+        if _is_another_operation(old, new):
+            old = {key: part for key, part in old.items() if key != "operation"}
         if told is None:
             return old
         operation, phase, refresh = (
@@ -90,6 +118,7 @@ class Agent:
     def forget(self, *, namespace: str, name: str) -> None:
         self._told.pop((namespace, name), None)
         self._had.pop((namespace, name), None)
+        self._given.pop((namespace, name), None)
         for places in (self.refused, self.unsure, self.withheld):
             places.discard((namespace, name))
 
@@ -125,9 +154,24 @@ class Roster:
         return self._agents.pop(name, None)
 
 
+def _place(application: Mapping[str, Any]) -> tuple[str, str]:
+    return application["metadata"]["namespace"], application["metadata"]["name"]
+
+
+def _version(application: Mapping[str, Any]) -> int:
+    version = text(application, "metadata", "resourceVersion")
+    return int(version) if version.isascii() and version.isdigit() else 0
+
+
 def _subject(event: Event) -> tuple[str, str]:
     namespace, _, name = event.subject.partition("/")
     return namespace, name
+
+
+def _is_another_operation(old: Object, new: Object) -> bool:
+    """One was over and another given while the watch was away."""
+    before, after = value(old, "operation"), value(new, "operation")
+    return before is not None and after is not None and before != after
 
 
 def _commands(application: Object) -> tuple[Any, Any, Any]:

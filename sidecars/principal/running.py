@@ -61,7 +61,7 @@ class Process:
     def __init__(self, store: Store, serving: Serving) -> None:
         self._store = store
         self._serving = serving
-        self._server: Server | None = None
+        self.server: Server | None = None
         self.principal: Principal | None = None
         self.listening = asyncio.Event()
         self.port = 0
@@ -105,7 +105,7 @@ class Process:
             cut=self._cut,
         )
         material = await serving.source.load() if serving.source is not None else None
-        server = self._server = Server(
+        server = self.server = Server(
             self._listening(material), self._rules(principal, material), _streams(principal)
         )
         self.principal = principal
@@ -155,8 +155,8 @@ class Process:
         )
 
     def _cut(self, agent: str) -> None:
-        if self._server is not None:
-            for session in self._server.sessions.of(agent):
+        if self.server is not None:
+            for session in self.server.sessions.of(agent):
                 session.cut(Cut.distrusted("the agent's cluster Secret is gone"))
 
     async def _follow_blocklist(self, server: Server) -> None:

@@ -45,16 +45,18 @@ class Sender:
             agent = self._roster.get(sending.agent)
             if agent is None:
                 continue
-            if agent.settling and sending.message is Message.SET_OPERATION:
-                agent.refused.add(_place(sending.object))
+            operates = sending.message is Message.SET_OPERATION
+            if operates and agent.settling:
+                agent.found_no_room(sending.object)
+                continue
+            if operates and not agent.gives(sending.object):
                 continue
             place = (id(sending.object), sending.message)
             if place not in made:
                 made[place] = (sending.object, self.event(sending, extensions=extensions))
             event = made[place][1]
-            accepted = agent.send(event)
-            if not accepted and sending.message is Message.SET_OPERATION:
-                agent.refused.add(_place(sending.object))
+            if not agent.link.send(event) and operates:
+                agent.found_no_room(sending.object)
             log.debug(
                 "told",
                 **{
@@ -170,6 +172,8 @@ class Watcher:
             before = agent.knows(before, after)
             if after is None:
                 agent.forget(namespace=some["metadata"]["namespace"], name=some["metadata"]["name"])
+            elif value(after, "operation") is None:
+                agent.operation_over(after)
         self._sender.send(application_sendings(before, after, agents=self._knowledge.agents))
 
     # Mirrors.
@@ -201,7 +205,3 @@ class Watcher:
             )
 
         self._chores.put(("finalizers", *key_of(kind, item)), strip)
-
-
-def _place(application: Mapping[str, Any]) -> tuple[str, str]:
-    return text(application, "metadata", "namespace"), text(application, "metadata", "name")

@@ -142,7 +142,7 @@ async def _task(work: Any) -> AsyncIterator[None]:
     try:
         yield
         if task.done() and not task.cancelled() and task.exception() is not None:
-            raise task.exception()  # type: ignore[misc]
+            task.result()
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

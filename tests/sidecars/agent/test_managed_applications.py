@@ -1,5 +1,7 @@
 """The life of an Application of the control plane on a managed agent's cluster, and its way back."""
 
+from typing import Any
+
 import pytest
 
 from argocd import names
@@ -12,7 +14,7 @@ AGENT = "agent-a"
 SYNC = {"sync": {"revision": "main"}}
 
 
-async def given(pair: Pair, **more: object) -> Object:
+async def given(pair: Pair, **more: Any) -> Object:
     """An Application that has arrived; its copy."""
     await pair.hub.store.create(APPLICATIONS, application(**more), namespace=AGENT)
     return (await until(pair.workload, APPLICATIONS, lambda there: "shop" in there))["shop"]
