@@ -68,6 +68,14 @@ def _remembered(pattern: str, separators: str) -> tuple[Surprise, ...]:
     return grave or (*shown, *(Surprise(Kind.MISLEADS, note) for note in _notes(pattern, tree)))
 
 
+def reads_as(pattern: str, text: str, separators: str = "") -> bool | None:
+    """Whether a reader would say that the pattern matches; None where that cannot be told."""
+    if len(pattern) > _LONG or globs.compiled(pattern, separators).error:
+        return None
+    textbook = _textbook(parsed.parse(pattern), separators)
+    return None if textbook is None else bool(textbook.search(text))
+
+
 def _too_long() -> Surprise:
     return Surprise(Kind.HANGS, "Argo CD would hang on this pattern: it takes too long to read")
 

@@ -14,9 +14,12 @@ from tiphys.errors import TiphysError
 SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "check": ("cli.check", "Judge manifests in a pipeline, before they are pushed."),
     "demo": ("cli.demo", "Show what exists, on clusters inside this process."),
+    "explain": ("cli.explain", "Tell why a project, an account or a mark is what it is."),
     "inject": ("cli.inject", "Put sidecars into manifests, as the webhook would."),
     "installation-id": ("cli.installation_id", "Show or set the installation id of Argo CD."),
+    "match": ("cli.match", "Try patterns the way Argo CD would."),
     "review": ("cli.review", "Answer AdmissionReviews from standard input."),
+    "rewrite": ("cli.rewrite", "Print a project as it will look on the other side."),
     "tracking": ("cli.tracking", "Move the objects of all Applications to another tracking method."),
     "webhook": ("cli.webhook", "Answer the API server's reviews; register, unregister, status."),
 }

@@ -1,0 +1,84 @@
+"""`tiphys explain`: why a project is where it is, as whom an Application syncs, whose an object is."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from argocd.policy import Configuration
+from argocd.routing import Mode
+from cli.explaining import show
+from cli.sources import asking, fetch_application, gather, settled
+
+
+@click.group()
+def command() -> None:
+    """Answer "why?": from files (-f) or a cluster, as text or JSON."""
+
+
+@command.command("project")
+@click.argument("name")
+@click.option("--agent", required=True, help="The agent's name.")
+@click.option(
+    "--mode",
+    type=click.Choice([mode.value for mode in Mode]),
+    help="The agent's mode.  [default: autonomous if agents.autonomous of the configuration names it]",
+)
+@click.option(
+    "--to",
+    type=click.Choice(["agent", "principal"]),
+    help="Which way.  [default: to a managed agent, from an autonomous one]",
+)
+@asking
+def project_command(*, name: str, agent: str, mode: str | None, to: str | None, **given: Any) -> None:
+    """Does a project get to an agent, or an agent's project to the principal: each step, and the copy."""
+    from cli import explain_project  # noqa: PLC0415 - the others are not needed
+
+    known = gather(given)
+    found = explain_project.explain(
+        known, name, agent=agent, mode=explain_project.mode_of(agent, known, mode), to=to
+    )
+    show(found, form=given["form"])
+
+
+@command.command("service-account")
+@click.argument("application", metavar="[NAMESPACE/]APPLICATION")
+@asking
+def account_command(*, application: str, **given: Any) -> None:
+    """As which service account an Application syncs, and each entry that was tried."""
+    from cli import explain_account  # noqa: PLC0415
+
+    async def fetch(store: Any, configuration: Configuration) -> Any:
+        return await fetch_application(store, application, configuration)
+
+    show(explain_account.explain(gather(given, fetch=fetch), application), form=given["form"])
+
+
+@command.command("tracking")
+@click.argument("thing", metavar="KIND[.GROUP]/NAME")
+@click.option("--namespace", "-n", help="The object's namespace.")
+@asking
+def tracking_command(*, thing: str, namespace: str | None, **given: Any) -> None:
+    """The ids that an object should carry, those it carries, who owns it and what pruning would do."""
+    from cli import explain_tracking  # noqa: PLC0415
+
+    found: list[Any] = []
+
+    async def fetch(store: Any, _: Configuration) -> Any:
+        found.extend(await explain_tracking.fetch(store, thing, namespace))
+
+    known = gather(given, fetch=fetch, applications=True)
+    one, around = found if known.live else explain_tracking.find(known, thing, namespace)
+    show(explain_tracking.explain(known, one, around), form=given["form"])
+
+
+@command.command("rule")
+@click.argument("rule")
+@click.option("--config", type=click.Path(path_type=Path), help="Tiphys's configuration.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def rule_command(*, rule: str, config: Path | None, form: str) -> None:
+    """What a rule asks for, and why, with examples."""
+    from cli import explain_rule  # noqa: PLC0415
+
+    configuration = settled({"config": config})
+    show(explain_rule.explain(rule, configuration), form=form)

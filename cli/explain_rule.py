@@ -1,0 +1,52 @@
+"""One rule: what it asks for, what it does by default and here, and an example of each side."""
+
+from typing import Any
+
+from argocd.catalogue import CATALOGUE
+from argocd.policy import Configuration
+from argocd.sections import did_you_mean
+from cli.explaining import Explanation, Mark, Section, Step
+from cli.fixing import FIXES
+from tiphys.errors import CallError
+
+
+def explain(rule_id: str, configuration: Configuration) -> Explanation:
+    rules = {rule.id: rule for rule in CATALOGUE}
+    rule = rules.get(rule_id)
+    if rule is None:
+        raise CallError(f"docs/rules.md has no rule {rule_id}{did_you_mean(rule_id, rules)}")
+    here = configuration.action_for(rule)
+    data: dict[str, Any] = {
+        "rule": rule.id,
+        "title": rule.title,
+        "explanation": rule.explanation,
+        "kinds": sorted(kind.value for kind in rule.kinds),
+        "profile": rule.profile.value,
+        "default": rule.action.value,
+        "action": here.value,
+        "reads": list(rule.reads),
+        "neighbours": rule.neighbours,
+        "fix": rule.id in FIXES,
+        "bad": rule.bad,
+        "good-example": rule.good,
+    }
+    facts = [
+        Step(Mark.NOTE, f"judges: {', '.join(data['kinds'])}"),
+        Step(Mark.NOTE, f"profile {rule.profile.value}, by default {rule.action.value}; here {here.value}"),
+    ]
+    if rule.reads:
+        facts.append(Step(Mark.NOTE, f"asked when these change: {', '.join(rule.reads)}"))
+    if rule.neighbours:
+        facts.append(Step(Mark.NOTE, "looks at other objects, and keeps silent where they are not known"))
+    if rule.id in FIXES:
+        facts.append(Step(Mark.NOTE, "tiphys check --fix mends what has one answer"))
+    return Explanation(
+        f"{rule.id}: {rule.title}.",
+        good=None,
+        data=data,
+        sections=[
+            Section(rule.explanation, facts),
+            Section("refused or warned about", example=rule.bad),
+            Section("fine", example=rule.good),
+        ],
+    )
