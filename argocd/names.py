@@ -119,6 +119,15 @@ LAST_UPDATED = "argocd-agent.argoproj.io/last-updated"
 AGENT_QUERY_PARAMETER = "agentName"
 """In a cluster's server URL: which agent the resource proxy should ask."""
 AGENT_CLUSTER_SECRET_PREFIX = "cluster-"  # noqa: S105 - of an object's name
+AGENT_CA_SECRET = "argocd-agent-ca"  # noqa: S105 - objects' names, as those below
+PRINCIPAL_TLS_SECRET = "argocd-agent-principal-tls"  # noqa: S105
+RESOURCE_PROXY_TLS_SECRET = "argocd-agent-resource-proxy-tls"  # noqa: S105
+AGENT_TLS_SECRET = "argocd-agent-client-tls"  # noqa: S105
+AGENT_JWT_SECRET = "argocd-agent-jwt"  # noqa: S105
+PRINCIPAL_SERVICE = "argocd-agent-principal"
+PRINCIPAL_METRICS_SERVICE = "argocd-agent-principal-metrics"
+RESOURCE_PROXY_SERVICE = "argocd-agent-resource-proxy"
+TLS_BLOCKLIST = "argocd-agent-tls-blocklist"
 
 # -- Tiphys --------------------------------------------------------------------------------------------------
 
@@ -129,6 +138,8 @@ TIPHYS_CONFIG_KEY = "tiphys.yaml"
 
 TIPHYS_AGENT = "tiphys.dev/agent"
 """Annotation of an autonomous agent's project on the control plane: whose it is."""
+TIPHYS_CERTIFICATES = "tiphys.dev/certificates"
+"""Annotation of an agent's cluster Secret: fingerprints of certificates that were issued for it."""
 TIPHYS_TRACKING = "tiphys.dev/tracking"
 """Label of a Namespace whose objects may be completed."""
 TIPHYS_TRACKING_APPLICATION = "tiphys.dev/tracking-application"

@@ -4,6 +4,7 @@ import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Self
 
 from cryptography import x509
@@ -17,8 +18,24 @@ AUTHORITY_LIFETIME = timedelta(days=365)
 LEAF_LIFETIME = timedelta(days=7)
 """Short, so that renewal is exercised every week instead of failing first after a year."""
 
+RSA_BITS = 3072
+"""As strong as P-256 by NIST's tables; 4096 would only be slower."""
+
+PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
+
 BACKDATING = timedelta(hours=1)
 """An API server whose clock lags behind ours must not find a new leaf "not yet valid"."""
+
+
+class KeyType(StrEnum):
+    # P-256: a handshake costs half of RSA's and every API server speaks it.
+    EC = "ec"
+    RSA = "rsa"
+
+    def generate(self) -> PrivateKey:
+        if self is KeyType.RSA:
+            return rsa.generate_private_key(public_exponent=65537, key_size=RSA_BITS)
+        return ec.generate_private_key(ec.SECP256R1())
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +54,21 @@ class Authority:
 
     pair: KeyPair
     certificate: x509.Certificate
-    key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
+    key: PrivateKey
 
     def __repr__(self) -> str:
         return f"Authority({self.certificate.subject.rfc4514_string()})"
 
     @classmethod
-    def create(cls, common_name: str, *, now: datetime, lifetime: timedelta = AUTHORITY_LIFETIME) -> Self:
-        # P-256: a handshake costs half of RSA's and every API server speaks it.
-        key = ec.generate_private_key(ec.SECP256R1())
+    def create(
+        cls,
+        common_name: str,
+        *,
+        now: datetime,
+        lifetime: timedelta = AUTHORITY_LIFETIME,
+        key_type: KeyType = KeyType.EC,
+    ) -> Self:
+        key = key_type.generate()
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
         certificate = (
             _builder(name, key.public_key(), issuer=name, now=now, lifetime=lifetime)
@@ -79,9 +102,10 @@ class Authority:
         lifetime: timedelta = LEAF_LIFETIME,
         server: bool = True,
         client: bool = False,
+        key_type: KeyType = KeyType.EC,
     ) -> KeyPair:
         """A leaf that never outlives its authority; `server` and `client` are its extended key usages."""
-        key = ec.generate_private_key(ec.SECP256R1())
+        key = key_type.generate()
         lifetime = min(lifetime, self.certificate.not_valid_after_utc - now)
         names: list[x509.GeneralName] = [
             *(x509.DNSName(name) for name in subject.dns_names),
@@ -110,7 +134,7 @@ class Authority:
 
 def _builder(
     subject: x509.Name,
-    public: ec.EllipticCurvePublicKey,
+    public: ec.EllipticCurvePublicKey | rsa.RSAPublicKey,
     *,
     issuer: x509.Name,
     now: datetime,
@@ -142,7 +166,7 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
     )
 
 
-def _pair(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> KeyPair:
+def _pair(certificate: x509.Certificate, key: PrivateKey) -> KeyPair:
     return KeyPair(
         certificate=certificate.public_bytes(serialization.Encoding.PEM),
         key=key.private_bytes(

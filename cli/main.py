@@ -12,12 +12,14 @@ from tiphys import __version__
 from tiphys.errors import TiphysError
 
 SUBCOMMANDS: dict[str, tuple[str, str]] = {
+    "agents": ("cli.agents", "The agents that a principal knows: create, list, inspect, block, remove."),
     "check": ("cli.check", "Judge manifests in a pipeline, before they are pushed."),
     "demo": ("cli.demo", "Show what exists, on clusters inside this process."),
     "explain": ("cli.explain", "Tell why a project, an account or a mark is what it is."),
     "inject": ("cli.inject", "Put sidecars into manifests, as the webhook would."),
     "installation-id": ("cli.installation_id", "Show or set the installation id of Argo CD."),
     "match": ("cli.match", "Try patterns the way Argo CD would."),
+    "pki": ("cli.pki", "Certificates of principals and agents: init, issue, inspect."),
     "review": ("cli.review", "Answer AdmissionReviews from standard input."),
     "rewrite": ("cli.rewrite", "Print a project as it will look on the other side."),
     "tracking": ("cli.tracking", "Move the objects of all Applications to another tracking method."),

@@ -4,7 +4,7 @@ import random as randomness
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 from urllib.parse import quote
 
 import aiohttp
@@ -92,6 +92,17 @@ class LiveStore:
             for found in answer.get("resources") or []
             if "/" not in found["name"]
         }
+
+    async def ask_service(self, service: str, path: str, *, namespace: str) -> Any:
+        """A page of JSON that a Service has, through the API server; `service` is its name, a colon, a port."""
+        parts = [
+            "/api/v1/namespaces",
+            quote(namespace, safe=""),
+            "services",
+            quote(service, safe=":"),
+            "proxy",
+        ]
+        return await self._connection.call("GET", "/".join(parts) + path, repeat=Repeat.IF_REFUSED)
 
     async def list(
         self,

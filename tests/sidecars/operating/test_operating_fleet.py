@@ -13,12 +13,12 @@ from argocd.routing import Mode
 from certs.authority import KeyType
 from kube.embedded import EmbeddedStore
 from kube.errors import NotFoundError
-from kube.resources import APPLICATIONS, CONFIG_MAPS, NAMESPACES, SECRETS
+from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, NAMESPACES, SECRETS
 from kube.store import Object
 from sidecars.operating import standing
 from sidecars.operating.fleet import Fleet, Registered
 from sidecars.operating.pki import Pki
-from tests.sidecars.couples import Pair, application, project
+from tests.sidecars.couples import Pair, application, project, until
 from tiphys.errors import CallError
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
@@ -156,7 +156,9 @@ async def test_the_newest_error_of_an_agents_applications_is_its_last(fleet: Fle
 async def test_the_principals_page_tells_how_its_agents_stand() -> None:
     pair = Pair(mode=Mode.MANAGED)
     await pair.hub.know("agent-a")
+    await pair.hub.store.create(APP_PROJECTS, project("web"), namespace="argocd")
     async with pair.together() as (principal, _):
+        await until(pair.workload, APP_PROJECTS, lambda there: "web" in there)
         told = standing.read(json.loads(standing.page(principal.roster).body))
         assert (told["agent-a"].mode, told["agent-a"].connected) == ("managed", True)
 
@@ -164,13 +166,16 @@ async def test_the_principals_page_tells_how_its_agents_stand() -> None:
 async def test_what_an_absent_agent_has_not_heard_is_its_queue() -> None:
     pair = Pair(mode=Mode.MANAGED)
     await pair.hub.know("agent-a")
+    await pair.hub.store.create(APP_PROJECTS, project("web"), namespace="argocd")
     async with pair.principal_alone() as principal:
         async with pair.agent_alone() as agent, pair.connection(principal, agent):
-            pass
-        await pair.hub.store.create(_projects(), project("late"), namespace="argocd")
-        await principal.knowledge.caches[0].reached(pair.hub.store.resource_version)  # type: ignore[attr-defined]
+            await until(pair.workload, APP_PROJECTS, lambda there: "web" in there)
+        made = await pair.hub.store.create(APP_PROJECTS, project("late"), namespace="argocd")
+        await principal.knowledge.projects.reached(made["metadata"]["resourceVersion"])
         told = standing.read(json.loads(standing.page(principal.roster).body))["agent-a"]
         assert not told.connected
+        assert told.queue >= 1
+        assert told.queue_bytes > 0
 
 
 @pytest.mark.parametrize("told", [None, [], {"agents": 7}, {"agents": [7, {"name": 3}, {}]}])
