@@ -12,6 +12,7 @@ from kube.resources import CONFIG_MAPS
 from kube.store import Object, Store
 from sidecars.linking import Surroundings
 from sidecars.materials import Source
+from sidecars.operating import standing
 from sidecars.pages import Page, Pages, metrics_page
 from sidecars.principal.configuring import PrincipalSettings
 from sidecars.principal.principal import Principal, identity
@@ -73,7 +74,11 @@ class Process:
             host=serving.health_host,
             port=serving.health_port,
         )
-        self.metrics = Pages({"/metrics": metrics_page}, host=serving.health_host, port=serving.metrics_port)
+        self.metrics = Pages(
+            {"/metrics": metrics_page, standing.PATH: self._agents},
+            host=serving.health_host,
+            port=serving.metrics_port,
+        )
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -187,6 +192,10 @@ class Process:
 
     def _alive(self) -> Page:
         return Page(b"ok\n")
+
+    def _agents(self) -> Page:
+        """What `tiphys agents list` asks; only the one that works knows."""
+        return self._ready() if self.principal is None else standing.page(self.principal.roster)
 
     def _ready(self) -> Page:
         if self.listening.is_set():
