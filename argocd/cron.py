@@ -141,6 +141,8 @@ def _without_zone(text: str) -> str:
 def _field(text: str, low: int, high: int, names: dict[str, int]) -> tuple[frozenset[int], bool]:
     if text in _STARS:
         return _whole(low, high), True
+    if len(text) <= _DIGITS and text.isascii() and text.isdigit() and low <= int(text) <= high:
+        return frozenset((int(text),)), False
     values: set[int] = set()
     any_value = False
     for item in _COMMAS.findall(text):

@@ -10,6 +10,8 @@ from functools import lru_cache
 
 from argocd import runes
 
+_PLAIN = re.compile(r"https?://[a-z0-9.-]+(?::[0-9]+)?(?:/[a-z0-9_.~/*-]*)?")
+"""What most are, and what stays as it is when it is read and written again."""
 _SSH = re.compile(r"(ssh://)?([^/:]*?)@[^@]+")
 _CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
 _SCHEME = re.compile(rb"([a-z][a-z0-9+.-]*):")
@@ -49,6 +51,9 @@ def same(one: str, other: str) -> bool:
 
 def _normalize(url: str) -> str:
     url = runes.lower(runes.trim(url))
+    bare = url.removesuffix(".git")
+    if _PLAIN.fullmatch(bare):
+        return bare
     if _SSH.fullmatch(url) and not url.startswith("ssh://"):
         # A colon after the host would count as the beginning of a port.
         url = f"ssh://{url.replace(':', '/', 1)}"

@@ -1,7 +1,7 @@
-"""Remembers what was found out about a project by the parts that matter: the same ones are judged over and over.
+"""Remembers what was found out about a project by what it permits: the same one is judged over and over.
 
-Argo CD, a pipeline and the scan send a project again and again as it was, and an update changes one list of many.
-A look at some lists that depends on nothing but them and the configuration need not be taken twice.
+Argo CD, a pipeline and the scan send a project again and again as it was. A look at it that depends on the parts
+below, its name and the configuration alone need not be taken twice.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,6 +15,21 @@ from argocd.judging import Case
 
 Found = TypeVar("Found")
 
+PARTS = (
+    "clusterResourceBlacklist",
+    "clusterResourceWhitelist",
+    "destinationServiceAccounts",
+    "destinations",
+    "namespaceResourceBlacklist",
+    "namespaceResourceWhitelist",
+    "permitOnlyProjectScopedClusters",
+    "roles",
+    "sourceNamespaces",
+    "sourceRepos",
+    "syncWindows",
+)
+"""Of the spec; a look that is remembered reads nothing else of it."""
+
 LARGEST = 16_384
 """Bytes of what is remembered: some hundred entries."""
 MOST = 256
@@ -25,34 +40,27 @@ _EXACTLY = (
     orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
 )
 
-Look = Callable[[Case], Iterable[Found]]
+
+def remembered(look: Callable[[Case], Iterable[Found]]) -> Callable[[Case], tuple[Found, ...]]:
+    memory: dict[bytes, tuple[Found, ...]] = {}
+
+    @wraps(look)
+    def recall(case: Case) -> tuple[Found, ...]:
+        content = case.once(_content)
+        if content is None:
+            return tuple(look(case))
+        found = memory.get(content)
+        if found is None:
+            found = tuple(look(case))
+            if len(memory) >= MOST:
+                memory.pop(next(iter(memory)), None)
+            memory[content] = found
+        return found
+
+    return recall
 
 
-def remembered(*keys: str) -> Callable[[Look[Found]], Callable[[Case], tuple[Found, ...]]]:
-    """For a look that depends on these keys of `spec`, the project's name and Argo CD's version and namespace."""
-
-    def remembering(look: Look[Found]) -> Callable[[Case], tuple[Found, ...]]:
-        memory: dict[bytes, tuple[Found, ...]] = {}
-
-        @wraps(look)
-        def recall(case: Case) -> tuple[Found, ...]:
-            content = _content(case, keys)
-            if content is None:
-                return tuple(look(case))
-            found = memory.get(content)
-            if found is None:
-                found = tuple(look(case))
-                if len(memory) >= MOST:
-                    memory.pop(next(iter(memory)), None)
-                memory[content] = found
-            return found
-
-        return recall
-
-    return remembering
-
-
-def _content(case: Case, keys: tuple[str, ...]) -> bytes | None:
+def _content(case: Case) -> bytes | None:
     """All that a look may depend on; None for what is too large or cannot be written."""
     spec = case.object.get("spec")
     if type(spec) is not dict:
@@ -61,7 +69,7 @@ def _content(case: Case, keys: tuple[str, ...]) -> bytes | None:
     name = reading.value(case.object, "metadata", "name")
     try:
         content = orjson.dumps(
-            [argocd.namespace, argocd.version, name, *map(spec.get, keys)], option=_EXACTLY
+            [argocd.namespace, argocd.version, name, *map(spec.get, PARTS)], option=_EXACTLY
         )
     except TypeError:  # orjson.JSONEncodeError is one
         return None

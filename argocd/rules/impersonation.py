@@ -116,7 +116,7 @@ def _feature_off(case: Case) -> Iterator[Finding]:
         )
 
 
-@remembered("destinationServiceAccounts")
+@remembered
 def _odd_entries(case: Case) -> Iterator[Finding]:
     for look in (_account_name, _catch_all, _shadowed, _control_plane):
         yield from look(case)

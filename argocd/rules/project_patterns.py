@@ -59,7 +59,7 @@ _RULE_OF = {
 }
 
 
-@remembered(*_LISTS)
+@remembered
 def _found(case: Case) -> list[Finding]:
     """What is wrong with every pattern of the project; one pass serves all rules about them."""
     spec = reading.mapping(case.object, "spec")
@@ -148,7 +148,7 @@ def _expression(pattern: str) -> Iterator[_Problem]:
         yield "project/regular-expression-unsupported", f"'{pattern}': {expression.unsupported}"
 
 
-@remembered(*_KIND_LISTS)
+@remembered
 def _kinds(case: Case) -> list[Finding]:
     found: list[Finding] = []
     spec = reading.mapping(case.object, "spec")

@@ -16,7 +16,7 @@ _SPECIAL = "*[{\\"
 _WILD = frozenset("*?[{!")
 
 
-@remembered("sourceRepos")
+@remembered
 def _odd_sources(case: Case) -> list[Finding]:
     found: list[Finding] = []
     entries = reading.texts(case.object, "spec", "sourceRepos")
@@ -62,7 +62,7 @@ def _only_denials(case: Case) -> Iterable[Finding]:
     return [finding for finding in findings if finding.rule == "project/only-denials"]
 
 
-@remembered("destinations")
+@remembered
 def _odd_destinations(case: Case) -> list[Finding]:
     found: list[Finding] = []
     entries = reading.sequence(case.object, "spec", "destinations")
@@ -102,7 +102,7 @@ def _missing(cluster: str, namespace: str) -> str:
     return ""
 
 
-@remembered("destinations", "permitOnlyProjectScopedClusters", "sourceNamespaces", "clusterResourceWhitelist")
+@remembered
 def _odd_reach(case: Case) -> list[Finding]:
     """Ways to Argo CD's own namespace, and who may take them."""
     found: list[Finding] = []

@@ -13,9 +13,7 @@ from argocd.rules import examples
 PROJECT = frozenset({Kind.PROJECT})
 
 
-@remembered(
-    "destinations", "sourceNamespaces", "sourceRepos", "roles", "syncWindows", "destinationServiceAccounts"
-)
+@remembered
 def problems_of(case: Case) -> list[Problem]:
     return validate(case.object, version=case.surroundings.configuration.argocd.version)
 

@@ -13,7 +13,7 @@ _LONG = 300
 """Characters; longer texts are not worth remembering."""
 
 
-@remembered("syncWindows")
+@remembered
 def _odd(case: Case) -> list[Finding]:
     """What is odd about windows that Argo CD takes; one look serves three rules."""
     found: list[Finding] = []

@@ -44,6 +44,7 @@ def test_the_originals_answers_are_ours() -> None:
         ("https://h/%zz", ""),
         ("https://h%20/x", ""),
         ("https:", "https:"),
+        ("https://.git", "https:"),
         ("https://", "https:"),
         ("//h/x", "//h/x"),
         ("///x", "///x"),
