@@ -13,6 +13,7 @@ from tiphys.errors import TiphysError
 
 SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "agents": ("cli.agents", "The agents that a principal knows: create, list, inspect, block, remove."),
+    "agent": ("cli.agent", "Keep a workload cluster's Argo CD in step with its principal."),
     "check": ("cli.check", "Judge manifests in a pipeline, before they are pushed."),
     "demo": ("cli.demo", "Show what exists, on clusters inside this process."),
     "explain": ("cli.explain", "Tell why a project, an account or a mark is what it is."),
@@ -23,6 +24,7 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "review": ("cli.review", "Answer AdmissionReviews from standard input."),
     "rewrite": ("cli.rewrite", "Print a project as it will look on the other side."),
     "tracking": ("cli.tracking", "Move the objects of all Applications to another tracking method."),
+    "principal": ("cli.principal", "Keep agents in step with the control plane's Argo CD."),
     "webhook": ("cli.webhook", "Answer the API server's reviews; register, unregister, status."),
 }
 """Name -> (module of `cli` that has it as `command`, one line of help)."""

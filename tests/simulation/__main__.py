@@ -11,10 +11,13 @@ import structlog
 
 from tests.simulation.delivering import Delivery
 from tests.simulation.mirroring import Mirroring
+from tests.simulation.sidecars import Sidecars
 from tests.simulation.simulating import Scenario, SimulationError, simulate
 from tests.simulation.world import World
 
-SCENARIOS: dict[str, Callable[[World], Scenario]] = {Delivery.name: Delivery, Mirroring.name: Mirroring}
+SCENARIOS: dict[str, Callable[[World], Scenario]] = {
+    scenario.name: scenario for scenario in (Delivery, Mirroring, Sidecars)
+}
 
 
 def main() -> int:

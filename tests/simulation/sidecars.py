@@ -132,7 +132,14 @@ class Sidecars:
         while self._world.loop.time() < end:
             await asyncio.sleep(self._random.choice((0.0, 0.1, 1.0, 2.0)))
             deed = self._random.choice(
-                (self._project, self._project, self._application, self._application, self._operate, self._meddle)
+                (
+                    self._project,
+                    self._project,
+                    self._application,
+                    self._application,
+                    self._operate,
+                    self._meddle,
+                )
             )
             try:
                 await deed()
@@ -168,9 +175,7 @@ class Sidecars:
         try:
             await store.get(APPLICATIONS, name=name, namespace=namespace)
         except NotFoundError:
-            await store.create(
-                APPLICATIONS, {"metadata": {"name": name}, "spec": spec}, namespace=namespace
-            )
+            await store.create(APPLICATIONS, {"metadata": {"name": name}, "spec": spec}, namespace=namespace)
             return
         hub = self._world.store("hub")
         agent = MANAGED if where == "hub" else AUTONOMOUS
@@ -228,11 +233,11 @@ class Sidecars:
             for item in native
             if route_project(item, MANAGED, mapped_by=AgentMapping.NAMESPACE).goes
         }
-        problems = _differences("copy of project", wanted, _specs(await self._all(MANAGED, APP_PROJECTS, HOME)))
-        own = await self._all(AUTONOMOUS, APP_PROJECTS, HOME)
-        mirrors = (
-            project_at_principal(item, agent=AUTONOMOUS, namespace=HOME) for item in own.values()
+        problems = _differences(
+            "copy of project", wanted, _specs(await self._all(MANAGED, APP_PROJECTS, HOME))
         )
+        own = await self._all(AUTONOMOUS, APP_PROJECTS, HOME)
+        mirrors = (project_at_principal(item, agent=AUTONOMOUS, namespace=HOME) for item in own.values())
         wanted = {mirror["metadata"]["name"]: mirror["spec"] for mirror in mirrors}
         there = {name: item for name, item in hub_projects.items() if is_managed(item)}
         problems += _differences("mirror of project", wanted, _specs(there))
@@ -243,11 +248,17 @@ class Sidecars:
         return problems
 
     async def _unfinished_applications(self) -> list[str]:
-        hub, copies = await self._all("hub", APPLICATIONS, MANAGED), await self._all(MANAGED, APPLICATIONS, HOME)
+        hub, copies = (
+            await self._all("hub", APPLICATIONS, MANAGED),
+            await self._all(MANAGED, APPLICATIONS, HOME),
+        )
         wanted = {name: _content(item) for name, item in hub.items()}
         there = {name: _content(item) for name, item in copies.items()}
         problems = _differences("copy of application", wanted, there)
-        mirrors, own = await self._all("hub", APPLICATIONS, AUTONOMOUS), await self._all(AUTONOMOUS, APPLICATIONS, HOME)
+        mirrors, own = (
+            await self._all("hub", APPLICATIONS, AUTONOMOUS),
+            await self._all(AUTONOMOUS, APPLICATIONS, HOME),
+        )
         wanted = {
             name: _content(
                 {**application_at_principal(item, agent=AUTONOMOUS, cluster=AUTONOMOUS), **_operation(item)}
