@@ -11,10 +11,14 @@ SEEDS = int(os.environ.get("TIPHYS_SEEDS", "300")) // 5
 BATCH = 10
 
 
+def simulate_several(seeds: range) -> None:
+    for seed in seeds:
+        simulate(Sidecars, seed=seed)
+
+
 @pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
 def test_both_ends_agree_after_every_storm_and_each_operation_ran_once(first: int) -> None:
-    for seed in range(first, first + BATCH):
-        simulate(Sidecars, seed=seed)
+    simulate_several(range(first, first + BATCH))
 
 
 def test_a_seed_with_sidecars_replays_exactly() -> None:
@@ -26,14 +30,12 @@ def test_without_guards_and_comparisons_meddling_stays(monkeypatch: pytest.Monke
     monkeypatch.setattr("sidecars.delivery.comparing.Comparer.start", lambda *_: None)
     monkeypatch.setattr("sidecars.guarding.Guard.changed", lambda *_: None)
     with pytest.raises(AssertionError, match="instead of"):
-        for seed in range(5):
-            simulate(Sidecars, seed=seed)
+        simulate_several(range(5))
 
 
-def test_without_the_mark_of_what_was_done_operations_are_lost_or_repeated(
+def test_without_knowing_what_the_agent_has_had_operations_are_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("sidecars.principal.roster.Agent.operation_pending", lambda *_args, **_named: False)
     with pytest.raises(AssertionError, match=r"never ran|ran again|instead of"):
-        for seed in range(40):
-            simulate(Sidecars, seed=seed)
+        simulate_several(range(40))
