@@ -11,10 +11,13 @@ import os
 import secrets
 import shutil
 import struct
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from certs.pairs import CertificateError, KeyPair
+
+T = TypeVar("T")
 
 CERTIFICATE, KEY, BUNDLE = "tls.crt", "tls.key", "ca.crt"
 """A Secret of type kubernetes.io/tls has these keys, and so has a folder that it is mounted at."""
@@ -56,16 +59,47 @@ def read(folder: Path, name: str) -> bytes:
     return content
 
 
-def settled(folder: Path) -> Path:
-    """The folder behind one reading of `..data`, so that a swap in between cannot mix two pairs."""
+def consistently(folder: Path, take: Callable[[Path], T]) -> T:
+    """What `take` makes of the folder behind one reading of `..data`: a swap cannot mix two pairs.
+
+    Whoever swaps removes the old folder: what fails while that happens is taken again from the new one.
+    """
+    while True:
+        source = _settled(folder)
+        try:
+            return take(source)
+        except CertificateError:
+            if _settled(folder) == source:
+                raise
+
+
+def _settled(folder: Path) -> Path:
     data = folder / _DATA
-    return folder / data.readlink() if data.is_symlink() else folder
+    with contextlib.suppress(OSError):  # no link: a plain folder
+        return folder / data.readlink()
+    return folder
 
 
 def read_pair(folder: Path) -> KeyPair:
     """The folder's pair; raises where it is missing, half-written or mismatched."""
-    source = settled(folder)
-    return KeyPair.checked(certificate=read(source, CERTIFICATE), key=read(source, KEY), origin=str(folder))
+    return consistently(
+        folder,
+        lambda source: KeyPair.checked(
+            certificate=read(source, CERTIFICATE), key=read(source, KEY), origin=str(folder)
+        ),
+    )
+
+
+def read_with_bundle(folder: Path) -> tuple[KeyPair, bytes]:
+    """The pair and the authorities beside it, empty where there are none."""
+
+    def take(source: Path) -> tuple[KeyPair, bytes]:
+        pair = KeyPair.checked(
+            certificate=read(source, CERTIFICATE), key=read(source, KEY), origin=str(folder)
+        )
+        return pair, read(source, BUNDLE) if (source / BUNDLE).exists() else b""
+
+    return consistently(folder, take)
 
 
 async def changes(folder: Path, *, recheck: float = 60.0) -> AsyncIterator[None]:
@@ -79,7 +113,9 @@ async def changes(folder: Path, *, recheck: float = 60.0) -> AsyncIterator[None]
         while True:
             yield
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(woken.wait(), timeout=recheck)
+                # Not wait_for: before Python 3.12 it forgets a cancellation that comes together with a change.
+                async with asyncio.timeout(recheck):
+                    await woken.wait()
             woken.clear()
 
 

@@ -100,3 +100,22 @@ async def test_a_bad_pair_is_reported_and_a_good_one_loaded_once(tmp_path: Path)
         while (said := await told.get()) != second.fingerprint:
             assert "does not belong" in said
     following.cancel()
+
+
+async def test_a_watch_ends_when_it_is_cancelled_in_the_moment_of_a_change(tmp_path: Path) -> None:
+    seen = asyncio.Event()
+
+    async def follow() -> None:
+        async for _ in changes(tmp_path):
+            seen.set()
+
+    for _ in range(3):
+        watching = asyncio.create_task(follow())
+        await asyncio.wait_for(seen.wait(), timeout=10)
+        await asyncio.sleep(0)
+        (tmp_path / "change").touch()
+        (tmp_path / "change").unlink()
+        asyncio.get_running_loop().call_soon(watching.cancel)
+        done, _ = await asyncio.wait({watching}, timeout=10)
+        assert done
+        seen.clear()
