@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from certs.folder import CERTIFICATE, KEY, changes, read_pair, settled
+from certs.folder import CERTIFICATE, KEY, changes, consistently, read_pair
 from certs.pairs import CertificateError, KeyPair
 
 
@@ -22,14 +22,17 @@ def server_context(folder: Path) -> ssl.SSLContext:
 
 def load(context: ssl.SSLContext, folder: Path) -> KeyPair:
     """Put the folder's pair into the context: new handshakes see it, open connections go on."""
-    source = settled(folder)
-    pair = read_pair(source)
-    pair.check_valid(now=datetime.now(UTC), origin=str(folder))
-    try:
-        context.load_cert_chain(source / CERTIFICATE, source / KEY)
-    except (ssl.SSLError, OSError) as error:
-        raise CertificateError(f"{folder}: the pair cannot be loaded: {error}") from error
-    return pair
+
+    def take(source: Path) -> KeyPair:
+        pair = read_pair(source)
+        pair.check_valid(now=datetime.now(UTC), origin=str(folder))
+        try:
+            context.load_cert_chain(source / CERTIFICATE, source / KEY)
+        except (ssl.SSLError, OSError) as error:
+            raise CertificateError(f"{folder}: the pair cannot be loaded: {error}") from error
+        return pair
+
+    return consistently(folder, take)
 
 
 async def keep_loaded(
@@ -46,6 +49,7 @@ async def keep_loaded(
             pair = load(context, folder)
         except CertificateError as error:
             refused(error)
+            current = ""  # the same pair, good again, is news
             continue
         if pair.fingerprint != current:
             current = pair.fingerprint

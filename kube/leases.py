@@ -279,10 +279,12 @@ async def heartbeat(
     identity: str,
     duration: float = 30.0,
     wall_clock: Callable[[], datetime] = _wall_clock,
+    told: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Renews a Lease of one's own three times in its duration, until cancelled; then deletes it.
 
-    Errors of the store are waited out: that the lease runs out is what they mean.
+    Errors of the store are waited out: that the lease runs out is what they mean. `told` hears each outcome,
+    an empty text for a success.
     """
     try:
         while True:
@@ -291,10 +293,13 @@ async def heartbeat(
                 "leaseDurationSeconds": max(1, round(duration)),
                 "renewTime": _micro_time(wall_clock()),
             }
-            with suppress(ApiError):
+            try:
                 await store.patch(
                     LEASES, {"spec": spec}, name=name, namespace=namespace, kind=PatchKind.APPLY, force=True
                 )
+                told("")
+            except ApiError as error:
+                told(str(error))
             await asyncio.sleep(duration / 3)
     finally:
         with suppress(ApiError, TimeoutError):

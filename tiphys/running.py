@@ -133,7 +133,7 @@ async def _supervised(command: Callable[[Running], Coroutine[Any, Any, T]], *, g
             raise running.error from None
         raise
     except BaseExceptionGroup as errors:
-        raise _first(errors) from None
+        raise first_of(errors) from None
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
@@ -142,7 +142,7 @@ async def _supervised(command: Callable[[Running], Coroutine[Any, Any, T]], *, g
     return result
 
 
-def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+def first_of(errors: BaseExceptionGroup[BaseException]) -> BaseException:
     """One error ends the command; the others, which followed from it or fell together with it, are logged."""
     first, *others = _leaves(errors)
     for other in others:

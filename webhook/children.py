@@ -19,6 +19,7 @@ from argocd.engine import Judgement
 from argocd.judging import Case
 from kube.live import LiveStore
 from tiphys import logs
+from tiphys.running import first_of
 from webhook.accounts import AccessReviews
 from webhook.application import Application, Endpoint
 from webhook.arbiter import Listening, ReviewArbiter
@@ -223,6 +224,8 @@ class _KeeperThread:
         except asyncio.CancelledError:
             return
         except BaseException as error:  # noqa: BLE001 - whatever it was, the process must not go on without it
+            if isinstance(error, BaseExceptionGroup):
+                error = first_of(error)
             self._failure = error
             log.error("the keeper failed", **{logs.ERROR: error})  # noqa: TRY400 - one line, no traceback
             self._begun.set()

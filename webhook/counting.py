@@ -80,6 +80,7 @@ class Counting:
         expiry = pair.leaf.not_valid_after_utc
         CERTIFICATE_EXPIRY.set(expiry.timestamp())
         self._reporter.certificate(pair.fingerprint, expiry)
+        self._reporter.trouble("certificate", "")
         log.info("serving a new certificate", **{logs.KEY: pair.fingerprint[:16]})
 
     def certificate_refused(self, error: CertificateError) -> None:

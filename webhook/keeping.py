@@ -16,8 +16,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from certs.authority import Subject
-from certs.folder import BUNDLE, CERTIFICATE, KEY, changes, publish, read, read_pair
-from certs.pairs import CertificateError, KeyPair, verifies
+from certs.folder import BUNDLE, CERTIFICATE, KEY, changes, publish, read_with_bundle
+from certs.pairs import CertificateError, KeyPair, split_bundle, verifies
 from certs.rotation import Outcome, Rotation, decoded_data
 from kube.cache import Cache
 from kube.errors import ApiError
@@ -90,6 +90,8 @@ class Keeper:
         self.state = State()
         self.reports = Reports()
         self._look_again = asyncio.Event()
+        self._watches: dict[str, Cache[Object]] = {}
+        self._file_bundles: tuple[bytes, ...] = (b"",)
         self._upkeep = Upkeep(store, home=keeping.guarding.home, written=self._look_again.set)
         self._election = Election(
             store, name=LEADER_LEASE, namespace=keeping.guarding.home, identity=keeping.identity
@@ -119,6 +121,8 @@ class Keeper:
         if not state.answers:
             reasons.append("the review port does not answer with the current certificate")
         now = datetime.now(UTC)
+        if state.expiry is not None and now >= state.expiry:
+            reasons.append(f"the certificate expired at {state.expiry:%Y-%m-%dT%H:%M:%SZ}")
         alive = [
             worker
             for worker in list(self.reports.workers.values())
@@ -198,6 +202,7 @@ class Keeper:
                     field_selector=f"metadata.name={name}",
                 )
                 cache.subscribe(self._take_secret)
+                self._watches[f"watch of Secret {name}"] = cache
                 group.create_task(cache.run(), name=f"watch of Secret {name}")
 
     def _take_secret(self, _: Object | None, secret: Object | None) -> None:
@@ -212,21 +217,33 @@ class Keeper:
             )
             self._serve(pair, bundle=data.get(BUNDLE, b""), origin=origin)
         except CertificateError as error:
-            self._trouble("certificate", f"{error}; the last good one stays")
+            self._refuse(error)
+
+    def _refuse(self, error: CertificateError) -> None:
+        kept = "the last good one stays" if self.state.fingerprint else "nothing is served"
+        self._trouble("certificate", f"{error}; {kept}")
 
     async def _follow_files(self) -> None:
         source = self._keeping.certificate_folder
         assert source is not None
         async for _ in changes(source):
             try:
-                pair = read_pair(source)
-                bundle = read(source, BUNDLE) if (source / BUNDLE).exists() else b""
+                pair, bundle = read_with_bundle(source)
                 self._serve(pair, bundle=bundle, origin=str(source))
             except CertificateError as error:
-                self._trouble("certificate", f"{error}; the last good one stays")
+                self._refuse(error)
                 continue
             if bundle:
-                self._upkeep.want(bundle)
+                self._upkeep.want(self._with_previous(bundle))
+
+    def _with_previous(self, bundle: bytes) -> bytes:
+        """Other replicas see new files up to a minute later: until the next change their authority stays."""
+        if bundle != self._file_bundles[-1]:
+            self._file_bundles = (self._file_bundles[-1], bundle)
+        joined = b"".join(
+            dict.fromkeys(pem for each in reversed(self._file_bundles) for pem in split_bundle(each))
+        )
+        return joined or bundle
 
     def _serve(self, pair: KeyPair, *, bundle: bytes, origin: str) -> None:
         now = datetime.now(UTC)
@@ -248,15 +265,25 @@ class Keeper:
             name=f"{REPLICA_LEASE_PREFIX}{self._keeping.identity}",
             namespace=self._keeping.guarding.home,
             identity=f"{self._keeping.identity} {__version__}",
+            told=lambda error: self._trouble("replica lease", error),
         )
 
     async def _probe(self) -> None:
         """A handshake with our own port: the one thing that every failure of serving has in common."""
         while True:
-            self.state.leader, self.state.leads = self._election.leader, self._election.is_leading
+            self._look_around()
             served = await _served_fingerprint(self._keeping.review_port)
             self.state.answers = bool(served) and served == self.state.fingerprint
             await asyncio.sleep(PROBE_SECONDS if self.state.answers else PROBE_SECONDS / 10)
+
+    def _look_around(self) -> None:
+        """What waits for an API server says why; a right that is missing is found here."""
+        self.state.leader, self.state.leads = self._election.leader, self._election.is_leading
+        self._trouble("election", self._election.error)
+        for what, error in self._upkeep.errors.items():
+            self._trouble(what, error if self.state.leads else "")
+        for what, cache in self._watches.items():
+            self._trouble(what, cache.health.error)
 
     async def _receive_reports(self) -> None:
         path = self._keeping.folder / SOCKET

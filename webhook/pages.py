@@ -42,9 +42,12 @@ def create_pages(keeper: Keeper, knowledge: Knowledge, registration: Registratio
 
 def _status(keeper: Keeper, knowledge: Knowledge, registration: Registration) -> dict[str, Any]:
     state, reports, configuration = keeper.state, keeper.reports, knowledge.configuration
-    troubles = {what: text for what, text in {**state.troubles, **knowledge.troubles}.items() if text}
-    for worker in list(reports.workers.values()):
-        troubles |= {what: text for what, text in worker.troubles.items() if text}
+    told = [
+        *(worker.troubles for worker in list(reports.workers.values())),
+        knowledge.troubles,
+        state.troubles,
+    ]
+    troubles = {what: text for each in told for what, text in each.items() if text}
     return {
         "version": __version__,
         "now": _time(datetime.now(UTC)),

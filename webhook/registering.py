@@ -139,6 +139,8 @@ class Upkeep:
         self._written = written
         self._bundle = b""
         self._woken = asyncio.Event()
+        self.error = ""
+        """The last failure to write, empty after a success."""
         self._caches: dict[Resource, Cache[Object]] = {
             resource: Cache(
                 store,
@@ -164,10 +166,19 @@ class Upkeep:
                 self._woken.clear()
                 try:
                     await self._repair()
+                    self.error = ""
                 except ApiError as error:
-                    log.warning("the caBundle could not be written", **{logs.ERROR: error})
+                    self.error = f"cannot be written: {error}"
                     await asyncio.sleep(RETRY_SECONDS)
                     self._woken.set()
+
+    @property
+    def errors(self) -> dict[str, str]:
+        """What is in the way of the repair, by what it concerns; empty texts where nothing is."""
+        watches = {
+            f"watch of {resource.kind}": cache.health.error for resource, cache in self._caches.items()
+        }
+        return {"caBundle": self.error, **watches}
 
     async def published(self, certificate: bytes) -> bool:
         """Whether every entry that is registered trusts this authority; true where nothing is registered."""

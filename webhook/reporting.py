@@ -10,7 +10,7 @@ import socket
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,6 +24,9 @@ DATAGRAM_LIMIT = 64 * 1024
 REMEMBERED_DENIALS = 50
 REMEMBERED_EXEMPTIONS = 200
 SOCKET = "keeper.sock"
+
+FORGET_AFTER = timedelta(seconds=15)
+"""Three reports that did not come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +101,7 @@ class Reports:
         """A message that is not ours is dropped: any process in this pod could send one."""
         try:
             message = orjson.loads(datagram)
-            worker = self.workers.setdefault(int(message["worker"]), WorkerState())
-            worker.heard = datetime.now(UTC)
+            worker = self._worker(int(message["worker"]))
             if "denial" in message:
                 self.denials.appendleft(Denial(**message["denial"]))
             if "exemption" in message:
@@ -112,10 +114,16 @@ class Reports:
         except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
             return
 
-    def forget_others(self, alive: Sequence[int]) -> None:
-        """Workers that ended have nothing to say any more."""
-        for worker in [worker for worker in self.workers if worker not in alive]:
-            del self.workers[worker]
+    def _worker(self, pid: int) -> WorkerState:
+        """A new worker comes when another ended, and that one has nothing to say any more."""
+        now = datetime.now(UTC)
+        if pid not in self.workers:
+            self.workers = {
+                other: state for other, state in self.workers.items() if now - state.heard < FORGET_AFTER
+            }
+        worker = self.workers.setdefault(pid, WorkerState())
+        worker.heard = now
+        return worker
 
     def _exempted(self, rule: str, reason: str) -> None:
         key = (rule, reason)

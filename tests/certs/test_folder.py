@@ -2,13 +2,14 @@
 
 import asyncio
 import ssl
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from certs.authority import Authority, Subject
-from certs.contexts import keep_loaded, server_context
+from certs.contexts import keep_loaded, load, server_context
 from certs.folder import CERTIFICATE, KEY, changes, publish, read, read_pair
 from certs.pairs import CertificateError, KeyPair
 
@@ -34,6 +35,23 @@ def test_a_published_pair_is_read_back_and_replaced_whole(tmp_path: Path) -> Non
     ]
     assert len([path for path in tmp_path.iterdir() if path.is_dir() and not path.is_symlink()]) == 1
     assert (tmp_path / KEY).stat().st_mode & 0o077 == 0
+
+
+def test_a_reader_beside_a_writer_never_meets_a_missing_or_mixed_pair(tmp_path: Path) -> None:
+    pairs = [issue(), issue()]
+    put(tmp_path, pairs[0])
+    context = server_context(tmp_path)
+
+    def swap() -> None:
+        for turn in range(300):
+            put(tmp_path, pairs[turn % 2])
+
+    with ThreadPoolExecutor() as threads:
+        swapping = threads.submit(swap)
+        while not swapping.done():
+            assert read_pair(tmp_path) in pairs
+            assert load(context, tmp_path) in pairs
+        swapping.result()
 
 
 def test_a_missing_file_and_one_that_is_too_large_are_named(tmp_path: Path) -> None:

@@ -34,6 +34,12 @@ class Guard:
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> "Guard":
+        self.launch()
+        self.wait_ready()
+        return self
+
+    def launch(self) -> None:
+        """Does not wait until it is ready."""
         self.process = subprocess.Popen(
             [
                 *self.command("webhook"),
@@ -46,8 +52,6 @@ class Guard:
             env=environment(),
             cwd=ROOT,
         )
-        self.wait_ready()
-        return self
 
     @property
     def log(self) -> str:
@@ -93,6 +97,14 @@ class Guard:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
+
+    @property
+    def troubles(self) -> dict[str, str]:
+        """Of the status page; empty until it is served."""
+        with contextlib.suppress(OSError):
+            told: dict[str, str] = json.loads(self.page("/status.json")[1])["troubles"]
+            return told
+        return {}
 
     def wait_ready(self) -> None:
         assert self.process is not None
