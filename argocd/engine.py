@@ -4,9 +4,12 @@ What depends on the configuration alone (which rules speak about a kind in a nam
 worked out once for each configuration; a request pays for the rules whose inputs changed.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import reduce
+from itertools import groupby
+from operator import or_
 from typing import Any
 
 from argocd import reading
@@ -14,11 +17,15 @@ from argocd.agents_projects import repeats_by_rewriting
 from argocd.catalogue import CATALOGUE
 from argocd.changing import KEYED, Path, changes_only_what_passes, differs, path_of
 from argocd.identities import is_kubernetes_cleaning_up
-from argocd.judging import Action, Case, Finding, Kind, Operation, Rule
+from argocd.judging import Action, Case, Check, Finding, Kind, Look, Operation, Rule
 from argocd.policy import Configuration, Exemption, NamespacePolicy
 
 MAX_MESSAGE = 1024
 """Characters of a message: it may quote a field of a megabyte, and a reader wants its beginning."""
+
+Step = tuple[int, Check, Rule, Action]
+"""The bits of the fields that the rule reads come first."""
+Notice = Callable[[Case], Sequence[Any]]
 
 _ALWAYS = 1
 """The bit of rules that name no fields: they are asked at every update."""
@@ -45,14 +52,24 @@ def judge(case: Case, *, today: date, rules: Sequence[Rule] = CATALOGUE) -> list
     plan = _plans(case.surroundings.configuration, rules).plan(case.kind, case.operation, namespace)
     asked = plan.present(case.object) if case.old is None else plan.changed(case.old, case.object)
     judgements: list[Judgement] = []
-    for mask, check, rule, action in plan.steps:
-        if mask & asked:
-            try:
-                for finding in check(case):
-                    judgements.append(Judgement(finding, action))  # noqa: PERF401 - keeps what came before a failure
-            except Exception as error:  # noqa: BLE001 - one broken rule must not stop every write to a cluster
-                judgements.append(_failure(rule, error))
+    for notice, together, steps in plan.groups:
+        if not together & asked or (notice and _finds_nothing(notice, case)):
+            continue
+        for mask, check, rule, action in steps:
+            if mask & asked:
+                try:
+                    for finding in check(case):
+                        judgements.append(Judgement(finding, action))  # noqa: PERF401 - keeps what came before a failure
+                except Exception as error:  # noqa: BLE001 - one broken rule must not stop every write to a cluster
+                    judgements.append(_failure(rule, error))
     return _weigh(judgements, case, today=today) if judgements else judgements
+
+
+def _finds_nothing(notice: Notice, case: Case) -> bool:
+    try:
+        return not case.once(notice)
+    except Exception:  # noqa: BLE001 - each rule that needs it fails by itself, and says so
+        return False
 
 
 def _always_passes(case: Case) -> bool:
@@ -90,18 +107,30 @@ def _weigh(judgements: list[Judgement], case: Case, *, today: date) -> list[Judg
     return weighed
 
 
+def _notice_of(step: Step) -> Notice | None:
+    check = step[1]
+    return check.notice if isinstance(check, Look) else None
+
+
+def _grouped(steps: Sequence[Step]) -> Iterator[tuple[Notice | None, int, tuple[Step, ...]]]:
+    """Neighbours that share one look at the case, with the bits of all: most objects need none of them asked."""
+    for notice, group in groupby(steps, _notice_of):
+        together = tuple(group)
+        yield notice, reduce(or_, (step[0] for step in together)), together
+
+
 class _Plan:
     """The rules for one kind, operation and namespace policy, with the fields that each one reads as bits."""
 
     def __init__(self, steps: Iterable[tuple[Rule, Action]]) -> None:
         bits: dict[Path, int] = {}
-        masked = []
+        masked: list[Step] = []
         for rule, action in steps:
             mask = 0 if rule.reads else _ALWAYS
             for read in rule.reads:
                 mask |= bits.setdefault(path_of(read), 2 << len(bits))
             masked.append((mask, rule.check, rule, action))
-        self.steps = tuple(masked)
+        self.groups = tuple(_grouped(masked))
         self._fields: dict[Path, list[tuple[str, int]]] = {}
         for path, bit in bits.items():
             self._fields.setdefault(path[:-1], []).append((path[-1], bit))

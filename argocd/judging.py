@@ -5,7 +5,7 @@ It never raises, whatever the object looks like: objects come from users, and a 
 less than one hopes.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -102,6 +102,19 @@ class Case:
 
 
 Check = Callable[[Case], Iterable[Finding]]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The check of a rule that shares one look at the case with others: where that finds nothing, none is asked."""
+
+    notice: Callable[[Case], Sequence[Any]]
+    tell: Callable[[Sequence[Any]], Iterable[Finding]]
+    """What this rule says of all that was noticed."""
+
+    def __call__(self, case: Case) -> Iterable[Finding]:
+        noticed = case.once(self.notice)
+        return self.tell(noticed) if noticed else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

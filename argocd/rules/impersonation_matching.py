@@ -50,9 +50,10 @@ def _destination_without_account(case: Case) -> Iterator[Finding]:
         yield Finding(rule, ENTRIES, message, hint)
         return
     for index, destination in enumerate(allowed):
-        server = _server_of(destination, case)
         namespace = reading.text(destination, "namespace")
-        if not server or not is_literal(namespace) or "!" in server + namespace:
+        if not is_literal(namespace) or not (server := _server_of(destination, case)):
+            continue
+        if "!" in server or "!" in namespace:
             continue
         found = impersonation.derive(
             entries,

@@ -5,7 +5,7 @@ Roles and sync windows have modules of their own. All of them ask one validation
 
 from collections.abc import Callable, Iterable, Sequence
 
-from argocd.judging import Action, Case, Check, Finding, Kind, Profile, Rule
+from argocd.judging import Action, Case, Check, Finding, Kind, Look, Profile, Rule
 from argocd.project_validation import Problem, validate
 from argocd.remembering import remembered
 from argocd.rules import examples
@@ -19,23 +19,19 @@ def problems_of(case: Case) -> list[Problem]:
 
 
 def reported(rule: str, hint: str) -> Check:
-    def check(case: Case) -> Iterable[Finding]:
-        problems = case.once(problems_of)
-        if not problems:
-            return ()
+    def tell(problems: Sequence[Problem]) -> Iterable[Finding]:
         return [Finding(rule, one.path, one.message, hint) for one in problems if one.rule == rule]
 
-    return check
+    return Look(problems_of, tell)
 
 
 def noticed(rule: str, notice: Callable[[Case], Sequence[Finding]]) -> Check:
     """Of the findings that one look at the project makes for several rules, those of this one."""
 
-    def check(case: Case) -> Iterable[Finding]:
-        found = case.once(notice)
-        return [finding for finding in found if finding.rule == rule] if found else ()
+    def tell(found: Sequence[Finding]) -> Iterable[Finding]:
+        return [finding for finding in found if finding.rule == rule]
 
-    return check
+    return Look(notice, tell)
 
 
 def refused(
