@@ -87,7 +87,7 @@ def command(
     rest is judged all the same.
     """
     configuration, excluded = read_configuration(config or _upwards(paths[0]))
-    configuration = strict(configuration, profile=profile, rules=dict(_actions(rules)))
+    configuration = strict(configuration, profile=profile, rules=dict(actions(rules)))
     skipped: list[str] = []
     files = list(find_files(paths, skipped=skipped, exclude=excluded))
     for line in skipped:
@@ -104,15 +104,23 @@ def command(
     if baseline:
         result = replace(result, findings=without(result.findings, _known(baseline)))
     report = FORMATS[form](result)
+    write_report(report, output)
+    if result.unreadable:
+        raise click.exceptions.Exit(2)
+    if failed(result, fail_on=fail_on):
+        raise click.exceptions.Exit(1)
+
+
+def write_report(report: str, output: Path | None) -> None:
     if output:
         _write(output, report)
     else:
         click.echo(report, nl=False)
-    if result.unreadable:
-        raise click.exceptions.Exit(2)
+
+
+def failed(result: Result, *, fail_on: str) -> bool:
     failing = {Action.DENY, Action.WARN} if fail_on == "warn" else {Action.DENY}
-    if any(found.action in failing for found in result.findings):
-        raise click.exceptions.Exit(1)
+    return any(found.action in failing for found in result.findings)
 
 
 def _survey(configuration: Configuration, kubeconfig: Path | None, context: str | None) -> Survey:
@@ -178,7 +186,7 @@ def _upwards(path: str) -> Path | None:
     return None
 
 
-def _actions(rules: tuple[str, ...]) -> Iterator[tuple[str, Action]]:
+def actions(rules: tuple[str, ...]) -> Iterator[tuple[str, Action]]:
     _, problems = parse_configuration({"rules": dict(rule.partition("=")[::2] for rule in rules)})
     if problems:
         raise CallError(f"--rule: {problems[0]}")

@@ -53,10 +53,12 @@ class Listing:
             if not token:
                 return
 
-    async def everywhere(self, resource: Resource) -> AsyncIterator[list[Object]]:
+    async def everywhere(
+        self, resource: Resource, *, label_selector: str = ""
+    ) -> AsyncIterator[list[Object]]:
         """All namespaces, or Argo CD's where the others are not for us to see."""
         try:
-            async for items in self.pages(resource):
+            async for items in self.pages(resource, label_selector=label_selector):
                 yield items
         except ForbiddenError:
             self.notes.append(
@@ -64,7 +66,8 @@ class Listing:
             )
         else:
             return
-        async for items in self.pages(resource, namespace=self.argocd_namespace):
+        namespace = self.argocd_namespace
+        async for items in self.pages(resource, namespace=namespace, label_selector=label_selector):
             yield items
 
 
