@@ -1,87 +1,138 @@
-"""`tiphys demo`: what exists so far, on two clusters inside this process."""
+"""`tiphys demo`: the webhook, a principal and two agents at work, on three clusters inside this process."""
 
 import asyncio
-from typing import Any
+import tempfile
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TextIO
 
 import click
+import yaml
 
-from kube.embedded import EmbeddedStore
-from kube.resources import APP_PROJECTS
-from kube.store import EventKind, Object, Store
+from argocd.routing import Mode
+from cli.demonstration.fleet import Fleet
+from cli.demonstration.guarding import guarding
+from cli.demonstration.story import Story, prepare
+from cli.demonstration.trying import ask, listening
+from cli.demonstration.world import AUTONOMOUS, KINDS, MANAGED, World
+from tiphys import logs
+from tiphys.errors import CallError
 from tiphys.running import Running, run
 
-NAMESPACE = "argocd"
-STEP_SECONDS = 10.0  # each step takes milliseconds; a bound, so that a mistake shows instead of hanging
-LEAVE_SECONDS = 2.0  # nothing here needs longer to end
+# A stream's farewell takes up to 5 s; nothing else here needs as long.
+LEAVE_SECONDS = 10.0
+
+BEGINNING = f"""\
+Three clusters run inside this process: a control plane, a managed workload cluster ({MANAGED}) and an autonomous
+one ({AUTONOMOUS}). Their API servers are embedded stores: no Argo CD and no controllers run on them.
+The webhook answers the control plane's reviews over HTTPS; the principal and the agents speak gRPC with mutual
+TLS. All listen on loopback only."""
+
+TRY = """\
+In another terminal:
+  tiphys demo apply -f project.yaml
+  tiphys demo get appproject web --cluster prod"""
+TAKEN = "Another demonstration of yours is running: `tiphys demo apply` and `get` talk to that one."
 
 
-@click.command()
+CLUSTER = click.option(
+    "--cluster",
+    type=click.Choice(["control-plane", MANAGED, AUTONOMOUS]),
+    default="control-plane",
+    show_default=True,
+    help="Which of the three.",
+)
+
+
+@click.group(invoke_without_command=True)
 @click.option("--once", is_flag=True, help="End after the story instead of waiting for Ctrl-C.")
-def command(*, once: bool) -> None:
-    """Write a project to one embedded cluster and watch it arrive on another."""
+@click.pass_context
+def command(ctx: click.Context, *, once: bool) -> None:
+    """Tell a short story on clusters inside this process, then stay up."""
+    if ctx.invoked_subcommand is not None:
+        return
+    logs.configure(level="error")
 
-    async def story(running: Running) -> None:
-        await _tell(running, once=once)
+    async def demonstrating(running: Running) -> None:
+        with tempfile.TemporaryDirectory(prefix="tiphys-demo-") as folder:
+            await _until_stopped(running, _tell(running, Path(folder), once=once))
 
-    run(story, grace=LEAVE_SECONDS)
+    run(demonstrating, grace=LEAVE_SECONDS)
     click.echo("The demonstration has ended; it leaves nothing behind.")
 
 
-async def _tell(running: Running, *, once: bool) -> None:
-    control_plane = EmbeddedStore(namespaces=[NAMESPACE])
-    workload = EmbeddedStore(namespaces=[NAMESPACE])
-    arrived: asyncio.Queue[Object] = asyncio.Queue(maxsize=16)  # the story writes two
-    running.start(_copy_projects(control_plane, workload), name="copying")
-    running.start(_report_projects(workload, arrived), name="watching")
-    click.echo(
-        "Two clusters run inside this process: a control plane and a workload cluster.\n"
-        "Between them is a plain copying loop. The webhook and the sidecars are not part of this yet."
-    )
-    project = _project("web", destinations=[{"server": "https://kubernetes.default.svc", "namespace": "web"}])
-    stored = await control_plane.create(APP_PROJECTS, project, namespace=NAMESPACE)
-    click.echo(f"control plane   wrote    {_line(stored)}")
-    await _show_next(arrived)
-    stored["spec"]["sourceRepos"] = ["https://git.example.org/web.git"]
-    stored = await control_plane.replace(APP_PROJECTS, stored)
-    click.echo(f"control plane   changed  {_line(stored)}")
-    await _show_next(arrived)
-    if not once:
-        click.echo("That is all so far. It stays up until Ctrl-C.")
-        await running.stopping.wait()
+async def _until_stopped(running: Running, telling: Coroutine[Any, Any, None]) -> None:
+    """Whatever the story waits for, Ctrl-C does not."""
+    story = asyncio.ensure_future(telling)
+    stopping = asyncio.ensure_future(running.stopping.wait())
+    try:
+        await asyncio.wait({story, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (story, stopping):
+            if not task.done():
+                task.cancel()
+        await asyncio.wait({story, stopping})
+    if not story.cancelled():
+        story.result()
 
 
-async def _copy_projects(source: EmbeddedStore, target: Store) -> None:
-    async for event in source.watch(APP_PROJECTS, namespace=NAMESPACE, resource_version="0"):
-        if event.kind is EventKind.ADDED:
-            copied = _project(event.object["metadata"]["name"], **event.object["spec"])
-            await target.create(APP_PROJECTS, copied, namespace=NAMESPACE)
-        elif event.kind is EventKind.MODIFIED:
-            name = event.object["metadata"]["name"]
-            there = await target.get(APP_PROJECTS, name=name, namespace=NAMESPACE)
-            await target.replace(APP_PROJECTS, {**there, "spec": event.object["spec"]})
+async def _tell(running: Running, folder: Path, *, once: bool) -> None:
+    world = World()
+    click.echo(BEGINNING)
+    await prepare(world)
+    async with guarding(running, world.control_plane, folder=folder) as guard:
+        fleet = Fleet(running, world.control_plane, folder=folder)
+        await fleet.start_principal(agents=(MANAGED, AUTONOMOUS))
+        await fleet.start_agent(MANAGED, world.managed, mode=Mode.MANAGED)
+        await fleet.start_agent(AUTONOMOUS, world.autonomous, mode=Mode.AUTONOMOUS)
+        await Story(world, guard=guard, fleet=fleet).tell()
+        if once:
+            return
+        click.echo(f"\nThe webhook's status page: {guard.page}")
+        async with listening(world) as reachable:
+            click.echo(TRY if reachable else TAKEN)
+            click.echo("It stays up until Ctrl-C.")
+            await running.stopping.wait()
 
 
-async def _report_projects(store: Store, arrived: asyncio.Queue[Object]) -> None:
-    async for event in store.watch(APP_PROJECTS, namespace=NAMESPACE, resource_version="0"):
-        if event.kind is not EventKind.BOOKMARK:
-            await arrived.put(event.object)
+@command.command("apply")
+@click.option(
+    "--file",
+    "-f",
+    "file",
+    type=click.File(),
+    required=True,
+    help="A file with objects; - reads standard input.",
+)
+@CLUSTER
+def apply_command(file: TextIO, cluster: str) -> None:
+    """Write objects to a cluster of the demonstration that is running."""
+    try:
+        things = [thing for thing in yaml.safe_load_all(file) if thing]
+    except yaml.YAMLError as error:
+        raise CallError(f"{file.name}: is no YAML: {' '.join(str(error).split())}") from error
+    for thing in things:
+        kind = thing.get("kind") if isinstance(thing, dict) else None
+        named = isinstance(thing, dict) and (thing.get("metadata") or {}).get("name")
+        if str(kind).lower() not in KINDS or not named:
+            known = ", ".join(resource.kind for resource in KINDS.values())
+            raise CallError(f"{file.name}: needs kind and metadata.name; the demonstration knows {known}")
+    _ask({"cluster": cluster, "apply": things})
 
 
-async def _show_next(arrived: asyncio.Queue[Object]) -> None:
-    async with asyncio.timeout(STEP_SECONDS):
-        click.echo(f"workload        sees     {_line(await arrived.get())}")
+@command.command("get")
+@click.argument("kind", type=click.Choice(sorted(KINDS), case_sensitive=False))
+@click.argument("name", default="")
+@click.option("--namespace", "-n", default="", help="Instead of argocd.")
+@CLUSTER
+def get_command(kind: str, name: str, namespace: str, cluster: str) -> None:
+    """Show what a cluster of the demonstration that is running has."""
+    _ask({"cluster": cluster, "get": kind, "name": name, "namespace": namespace})
 
 
-def _project(name: str, **spec: Any) -> Object:
-    return {
-        "apiVersion": APP_PROJECTS.api_version,
-        "kind": APP_PROJECTS.kind,
-        "metadata": {"name": name, "namespace": NAMESPACE},
-        "spec": spec,
-    }
-
-
-def _line(project: Object) -> str:
-    metadata = project["metadata"]
-    repos = ", ".join(project["spec"].get("sourceRepos", [])) or "none"
-    return f"AppProject {metadata['name']}  sources: {repos}  (resourceVersion {metadata['resourceVersion']})"
+def _ask(request: dict[str, Any]) -> None:
+    lines, failed = asyncio.run(ask(request))
+    for line in lines:
+        click.echo(line)
+    if failed:
+        raise click.exceptions.Exit(1)

@@ -2,40 +2,101 @@ import os
 import signal
 import subprocess
 import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = Path(__file__).with_name("demo.txt")
 TIPHYS = [sys.executable, "-m", "cli"]
+FAREWELL = "The demonstration has ended; it leaves nothing behind.\n"
+MISTAKEN = """\
+apiVersion: argoproj.io/v1alpha1
+kind: AppProject
+metadata: {name: mine}
+spec: {sourceRepos: ["!*"]}
+"""
 
 
-def test_the_demonstration_tells_its_story() -> None:
-    done = subprocess.run(
-        [*TIPHYS, "demo", "--once"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-    )
-
-    assert done.stderr == ""
-    assert done.stdout == GOLDEN.read_text()
-    assert done.returncode == 0
-
-
-def test_ctrl_c_ends_it_cleanly() -> None:
+@contextmanager
+def demonstration(folder: Path) -> Iterator["subprocess.Popen[str]"]:
+    """With a folder of its own for what it must not leave behind."""
     process = subprocess.Popen(
         [*TIPHYS, "demo"],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        env={**os.environ, "PYTHONUNBUFFERED": "1", "TMPDIR": str(folder)},
     )
     try:
-        assert process.stdout
-        while "until Ctrl-C" not in (line := process.stdout.readline()):
-            assert line, "it ended by itself"
-        process.send_signal(signal.SIGINT)
-        rest, errors = process.communicate(timeout=20)
+        yield process
     finally:
         process.kill()
+        process.communicate()
+
+
+def until(process: "subprocess.Popen[str]", text: str) -> str:
+    assert process.stdout
+    while text not in (line := process.stdout.readline()):
+        assert line, "it ended by itself"
+    return line
+
+
+def test_the_demonstration_tells_its_story_within_a_minute() -> None:
+    done = subprocess.run(
+        [*TIPHYS, "demo", "--once"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert done.stderr == ""
+    if os.environ.get("TIPHYS_GOLDEN") == "write":
+        GOLDEN.write_text(done.stdout)
+    assert done.stdout == GOLDEN.read_text()
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("moment", ["Three clusters", "1. ", "5. ", "until Ctrl-C"])
+def test_ctrl_c_ends_it_cleanly_at_any_point(tmp_path: Path, moment: str) -> None:
+    with demonstration(tmp_path) as process:
+        until(process, moment)
+        process.send_signal(signal.SIGINT)
+        rest, errors = process.communicate(timeout=30)
     assert process.returncode == 0
-    assert rest == "The demonstration has ended; it leaves nothing behind.\n"
-    assert "Traceback" not in errors
+    assert rest.endswith(FAREWELL)
+    assert errors == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_while_it_is_up_others_can_try_things_and_look_at_its_page(tmp_path: Path) -> None:
+    def tiphys(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*TIPHYS, "demo", *words],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            input=stdin,
+            env={**os.environ, "TMPDIR": str(tmp_path)},
+        )
+
+    nobody = tiphys("get", "appproject")
+    assert nobody.returncode == 2
+    assert "no demonstration answers" in nobody.stderr
+    with demonstration(tmp_path) as process:
+        page = until(process, "status page").split()[-1]
+        until(process, "until Ctrl-C")
+        refused = tiphys("apply", "-f", "-", stdin=MISTAKEN)
+        assert refused.returncode == 1
+        assert "[project/source-repo-format]" in refused.stdout
+        assert tiphys("apply", "-f", "-", stdin=MISTAKEN.replace("!*", "*")).returncode == 0
+        assert tiphys("get", "appproject").stdout == "edge-shop\nmine\nweb\n"
+        assert "in-cluster" in tiphys("get", "appproject", "web", "--cluster", "prod").stdout
+        with urllib.request.urlopen(page, timeout=10) as answer:
+            shown = answer.read().decode()
+        assert "project/source-repo-format" in shown
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=30) == 0

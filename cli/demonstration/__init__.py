@@ -1,0 +1,1 @@
+"""What `tiphys demo` shows: three clusters inside one process, and our own programs between them."""
