@@ -62,6 +62,12 @@ def test_an_explanation_reads_as_the_golden_file_says(name: str, arguments: tupl
     assert max(map(len, text.splitlines())) <= WIDTH + 4, "examples may be longer, sentences not"
 
 
+def test_a_terminal_gets_colours_and_a_pipe_does_not() -> None:
+    arguments = ["project", "web", "--agent", "prod-1", "-f", FILE]
+    assert "\x1b[" in CliRunner().invoke(explain.command, arguments, color=True).stdout
+    assert "\x1b[" not in CliRunner().invoke(explain.command, arguments).stdout
+
+
 # AppProject not appearing on agent
 
 

@@ -1,11 +1,14 @@
 """`check --fix`: what has one answer is mended where it stands, and nothing else moves."""
 
 import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cli.check import command
 from cli.fixing import FIXES
@@ -115,3 +118,28 @@ def test_every_fix_belongs_to_a_rule() -> None:
     from argocd.catalogue import CATALOGUE  # noqa: PLC0415 - all rules, for this test alone
 
     assert set(FIXES) <= {rule.id for rule in CATALOGUE}
+
+
+@given(
+    texts=st.lists(st.sampled_from(["a", "b c", "'", '"', "#x", "- y", ": z", "é", "😀", "{", "1", "~", "x: y"]), max_size=6),
+    flow=st.booleans(),
+    style=st.sampled_from([None, "'", '"']),
+    indent=st.integers(2, 5),
+)  # fmt: skip
+@settings(max_examples=60)
+def test_any_list_loses_its_repetitions_and_nothing_else(
+    *, texts: list[str], flow: bool, style: str | None, indent: int
+) -> None:
+    body = {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "AppProject",
+        "metadata": {"name": "web", "namespace": "argocd"},
+        "spec": {"sourceNamespaces": texts, "description": "last"},
+    }
+    text = yaml.safe_dump(
+        body, default_flow_style=flow, default_style=style, indent=indent, allow_unicode=True
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        after = yaml.safe_load(mended(Path(folder), text))
+    body["spec"] = {"sourceNamespaces": list(dict.fromkeys(texts)), "description": "last"}
+    assert after == body
