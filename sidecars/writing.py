@@ -1,5 +1,6 @@
 """Writes of a mirror: what is there is compared with what is wanted, and nobody else's change is lost."""
 
+from collections import OrderedDict
 from collections.abc import Callable
 
 from argocd.reading import text, value
@@ -18,9 +19,14 @@ class BusyError(SurroundingsError):
     """Somebody else writes all the time, or the object has still to go."""
 
 
+RECENT = 512
+"""Objects that were written and may not have come back by the watch yet: milliseconds' worth."""
+
+
 class Writer:
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._recent: OrderedDict[tuple[str, str, str], Object] = OrderedDict()
 
     async def get(self, resource: Resource, *, name: str, namespace: str) -> Object | None:
         try:
@@ -34,7 +40,8 @@ class Writer:
         """`cached` may be old: it saves a question where something is to be written, and the API server notices
         the rest. That nothing need be written is believed of a fresh object only.
         """
-        local, fresh = cached, False
+        place = (resource.plural, namespace, name)
+        local, fresh = self._newest(place, cached), False
         for _ in range(ATTEMPTS):
             wanted = decide(local)
             if wanted is None or wanted == local:
@@ -44,8 +51,10 @@ class Writer:
                 continue
             try:
                 if local is None:
-                    return await self._store.create(resource, wanted, namespace=namespace)
-                return await self._store.replace(resource, _based_on(local, wanted))
+                    stored = await self._store.create(resource, wanted, namespace=namespace)
+                else:
+                    stored = await self._store.replace(resource, _based_on(local, wanted))
+                return self._note(place, stored)
             except (ConflictError, AlreadyExistsError):
                 pass
             except NotFoundError:
@@ -53,6 +62,22 @@ class Writer:
                     raise
             local, fresh = await self.get(resource, name=name, namespace=namespace), True
         raise BusyError(f"{resource.kind} {namespace}/{name} is written by somebody else all the time")
+
+    def _newest(self, place: tuple[str, str, str], cached: Object | None) -> Object | None:
+        written = self._recent.get(place)
+        if written is None:
+            return cached
+        if cached is not None and _version(cached) >= _version(written):
+            del self._recent[place]
+            return cached
+        return written
+
+    def _note(self, place: tuple[str, str, str], stored: Object) -> Object:
+        self._recent[place] = stored
+        self._recent.move_to_end(place)
+        if len(self._recent) > RECENT:
+            self._recent.popitem(last=False)
+        return stored
 
     async def delete(self, resource: Resource, local: Object, *, propagation: str) -> None:
         """This one and no later one of its name."""
@@ -81,6 +106,11 @@ class Writer:
         if value(local, "metadata", "finalizers"):
             await self.settle(resource, name=name, namespace=namespace, cached=local, decide=decide)
         await self.delete(resource, local, propagation="Background")
+
+
+def _version(item: Object) -> int:
+    version = text(item, "metadata", "resourceVersion")
+    return int(version) if version.isascii() and version.isdigit() else 0
 
 
 def _based_on(local: Object, wanted: Object) -> Object:

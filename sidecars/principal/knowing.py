@@ -37,6 +37,7 @@ from sidecars.kinds import (
 )
 from sidecars.listing import SPECS, STATUS, Digests
 from sidecars.principal.configuring import PrincipalSettings
+from sidecars.principal.reaching import Reaches
 
 CLUSTERS = f"{names.SECRET_TYPE}={names.SECRET_TYPE_CLUSTER},{names.AGENT_NAME}"
 
@@ -46,6 +47,7 @@ class Knowledge:
         self.settings = settings
         self.agents = AgentIndex(mapped_by=settings.mapped_by)
         self._digests = Digests()
+        self._reaches = Reaches()
         self.changes = 0
         own = settings.namespace
         cache = partial(
@@ -73,6 +75,7 @@ class Knowledge:
         )
         for each in self.caches:
             each.subscribe(self._count)
+        self.projects.subscribe(self._forget_reach)
 
     @property
     def caches(self) -> tuple[Cache[Object], ...]:
@@ -82,6 +85,10 @@ class Knowledge:
         self.changes += 1
         if new is None:
             self._digests.forget(text(old, "metadata", "uid"))
+
+    def _forget_reach(self, old: Object | None, new: Object | None) -> None:
+        if new is None:
+            self._reaches.forget(text(old, "metadata", "name"))
 
     async def synced(self) -> None:
         await asyncio.gather(*(cache.synced() for cache in self.caches))
@@ -125,6 +132,7 @@ class Knowledge:
     def project_copy(self, project: Object | None, agent: str) -> Object | None:
         if (
             project is None
+            or not self._reaches.may_include(project, agent)
             or ignoring.is_ignored(project)
             or is_autonomous_mirror(project, mode_of=self.agents.mode_of)
             or not route_project(project, agent, mapped_by=self.settings.mapped_by).goes

@@ -1,11 +1,8 @@
 """The wire with a real argocd-agent at the other end, in both roles; `ARGOCD_AGENT_BIN` names the binary."""
 
 import asyncio
-import os
-import random
-import socket
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +15,18 @@ from sidecars.wire.payloads import RequestResourceResync, RequestSyncedResourceL
 from sidecars.wire.reading import read_object
 from sidecars.wire.tls import Material
 from sidecars.wire.tokens import Mode
+from tests.sidecars.wire.go_binary import (
+    BINARY,
+    agent_arguments,
+    free_port,
+    principal_arguments,
+    running,
+    said,
+    written,
+)
 from tests.sidecars.wire.pki import CLIENT, issue
-from tests.sidecars.wire.principals import AGENT, AUTHORITY, PRINCIPAL, Principal, started, until
+from tests.sidecars.wire.principals import AGENT, AUTHORITY, Principal, started, until
 
-BINARY = os.environ.get("ARGOCD_AGENT_BIN", "")
 START_SECONDS = 60.0
 
 pytestmark = [
@@ -30,62 +35,9 @@ pytestmark = [
 ]
 
 
-def free_port() -> int:
-    """argocd-agent takes no port above 32767 for its own listeners."""
-    for port in random.sample(range(20_000, 32_767), k=50):
-        with socket.socket() as bound, suppress(OSError):
-            bound.bind(("127.0.0.1", port))
-            return port
-    raise AssertionError("no free port among fifty")
-
-
-@asynccontextmanager
-async def running(folder: Path, *arguments: str) -> AsyncIterator[Path]:
-    """The binary until the end of the block; yields the file that holds its log."""
-    log = folder / "log"
-    with log.open("wb") as output:
-        process = await asyncio.create_subprocess_exec(BINARY, *arguments, stdout=output, stderr=output)
-    try:
-        yield log
-    finally:
-        if process.returncode is None:
-            process.terminate()
-        async with asyncio.timeout(20):
-            await process.wait()
-
-
-def said(log: Path) -> str:
-    return log.read_text()[-4000:]
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """What argocd-agent reads from files."""
-    for name, issued in (("principal", PRINCIPAL), ("agent", AGENT)):
-        pair = issued.pair()
-        (tmp_path / f"{name}.crt").write_bytes(pair.certificate)
-        (tmp_path / f"{name}.key").write_bytes(pair.key)
-    (tmp_path / "ca.crt").write_bytes(AUTHORITY.pem)
-    return tmp_path
-
-
-def agent_arguments(folder: Path, cluster: Cluster, namespace: str, port: int, mode: str) -> Sequence[str]:
-    return (
-        "agent",
-        f"--agent-mode={mode}",
-        "--creds=mtls:any",
-        "--server-address=127.0.0.1",
-        f"--server-port={port}",
-        f"--root-ca-path={folder / 'ca.crt'}",
-        f"--tls-client-cert={folder / 'agent.crt'}",
-        f"--tls-client-key={folder / 'agent.key'}",
-        f"--namespace={namespace}",
-        f"--kubeconfig={cluster.kubeconfig}",
-        f"--metrics-port={free_port()}",
-        f"--healthz-port={free_port()}",
-        "--enable-resource-proxy=false",
-        "--redis-addr=127.0.0.1:1",
-    )
+    return written(tmp_path, agent=AGENT)
 
 
 @asynccontextmanager
@@ -141,28 +93,6 @@ async def answered(principal: Principal, sent: Event) -> None:
             assert event is not None
             if event.is_acknowledgement and event.event_id == sent.event_id:
                 return
-
-
-def principal_arguments(folder: Path, cluster: Cluster, namespace: str, port: int) -> Sequence[str]:
-    return (
-        "principal",
-        "--listen-host=127.0.0.1",
-        f"--listen-port={port}",
-        f"--namespace={namespace}",
-        "--allowed-namespaces=*",
-        f"--tls-cert={folder / 'principal.crt'}",
-        f"--tls-key={folder / 'principal.key'}",
-        f"--root-ca-path={folder / 'ca.crt'}",
-        "--require-client-certs",
-        "--auth=mtls:CN=([^,]+)",
-        "--insecure-jwt-generate",
-        "--enable-resource-proxy=false",
-        "--disable-redis-proxy",
-        "--redis-server-address=127.0.0.1:1",
-        f"--kubeconfig={cluster.kubeconfig}",
-        f"--metrics-port={free_port()}",
-        f"--healthz-port={free_port()}",
-    )
 
 
 async def test_we_join_a_go_principal_and_get_its_projects(

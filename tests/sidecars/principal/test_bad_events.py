@@ -1,0 +1,138 @@
+"""What a peer sends that makes no sense, or that an API server refuses for ever: acknowledged, without effect, and
+what comes after it is as good as ever.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import orjson
+import pytest
+
+from argocd.propagation import Message
+from argocd.routing import Mode
+from kube.embedded import AdmissionRequest, Admitted, EmbeddedStore, Hooks
+from kube.errors import InvalidError
+from kube.resources import APP_PROJECTS, APPLICATIONS
+from sidecars.kinds import APPLICATION, PROJECT, event_about
+from sidecars.wire.events import PREFIX, Event, EventType, Target, heartbeat
+from tests.sidecars.couples import ARGOCD, PLAIN, Hub, Pair, Pipe, application, pipes, project, until
+
+AGENT = "agent-a"
+
+
+@asynccontextmanager
+async def scripted(mode: Mode) -> AsyncIterator[tuple[Hub, Pipe]]:
+    """A principal, and the end of a stream at which the test is the agent."""
+    hub = Hub(EmbeddedStore(namespaces=[ARGOCD, AGENT]), allowed_namespaces=(AGENT,))
+    await hub.know(AGENT)
+    async with hub.running() as principal:
+        here, there = pipes()
+        serving = asyncio.ensure_future(principal.serve(AGENT, mode, here, extensions=PLAIN))
+        try:
+            yield hub, there
+        finally:
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+
+
+async def acknowledged(pipe: Pipe, event: Event) -> None:
+    async with asyncio.timeout(20):
+        await pipe.send(event)
+        while True:
+            answer = await pipe.receive()
+            assert answer is not None
+            if answer.is_acknowledgement and answer.event_id == event.event_id:
+                assert answer.resource_id == event.resource_id
+                return
+
+
+def raw(payload: bytes, *, kind: str = EventType.SPEC_UPDATE, target: str = Target.APPPROJECT) -> Event:
+    return Event(type=kind, target=target, resource_id="r", event_id=f"e-{hash(payload)}", payload=payload)
+
+
+BAD: list[Any] = [
+    raw(b"not json"),
+    raw(b"[]"),
+    raw(b"{}"),
+    raw(orjson.dumps({"metadata": {"name": 7}})),
+    raw(orjson.dumps({"metadata": {"name": "x", "labels": {"a": 1}}})),
+    raw(orjson.dumps({"metadata": {"name": "x"}, "spec": []})),
+    raw(orjson.dumps({"metadata": {"name": "../../x"}, "spec": {}})),
+    raw(orjson.dumps({"metadata": {"name": "x" * 300}, "spec": {}})),
+    raw(b"{}", kind=PREFIX + "dance"),
+    raw(b"{}", kind=PREFIX + "request-update", target=Target.RESOURCE_RESYNC),
+    raw(b"[1]", kind=PREFIX + "response-synced-resource", target=Target.RESOURCE_RESYNC),
+    raw(b"{}", kind="GET", target="resource"),
+    raw(b"?", kind=PREFIX + "error", target=Target.APPLICATION),
+    raw(b"{}", kind="dev.tiphys.event.compare", target="tiphysComparison"),
+    raw(b"", kind=PREFIX + "unheard-of", target="unheard-of"),
+]
+
+
+@pytest.mark.parametrize("event", BAD, ids=range(len(BAD)))
+async def test_nonsense_is_acknowledged_and_disturbs_nothing(event: Event) -> None:
+    async with scripted(Mode.AUTONOMOUS) as (hub, pipe):
+        await acknowledged(pipe, event)
+        good = project("sample")
+        good["metadata"] |= {"uid": "u", "resourceVersion": "1"}
+        await acknowledged(pipe, event_about(Message.CREATE, PROJECT, good))
+        there = await until(hub.store, APP_PROJECTS, lambda there: "agent-a-sample" in there)
+        assert set(there) == {"agent-a-sample"}
+
+
+@pytest.mark.parametrize("message", [Message.CREATE, Message.SPEC_UPDATE, Message.DELETE])
+async def test_a_managed_agent_has_no_say_in_projects(message: Message) -> None:
+    async with scripted(Mode.MANAGED) as (hub, pipe):
+        own = await hub.store.create(APP_PROJECTS, project("web"), namespace=ARGOCD)
+        told = {**own, "spec": {"description": "the agent's"}}
+        await acknowledged(pipe, event_about(message, PROJECT, told))
+        assert await hub.store.get(APP_PROJECTS, name="web", namespace=ARGOCD) == own
+
+
+async def test_a_managed_agents_deletion_counts_only_while_the_hub_deletes() -> None:
+    async with scripted(Mode.MANAGED) as (hub, pipe):
+        own = await hub.store.create(APPLICATIONS, application(), namespace=AGENT)
+        await acknowledged(pipe, event_about(Message.DELETE, APPLICATION, own))
+        assert await hub.store.get(APPLICATIONS, name="shop", namespace=AGENT) == own
+
+
+async def test_an_autonomous_agent_cannot_touch_another_ones_mirrors_or_native_projects() -> None:
+    async with scripted(Mode.AUTONOMOUS) as (hub, pipe):
+        native = await hub.store.create(APP_PROJECTS, project("agent-a-web"), namespace=ARGOCD)
+        told = project("web")
+        told["metadata"] |= {"uid": "u", "resourceVersion": "1"}
+        for message in (Message.CREATE, Message.SPEC_UPDATE, Message.DELETE):
+            await acknowledged(pipe, event_about(message, PROJECT, told))
+        assert await hub.store.get(APP_PROJECTS, name="agent-a-web", namespace=ARGOCD) == native
+
+
+async def test_a_heartbeat_and_a_counter_are_taken() -> None:
+    async with scripted(Mode.MANAGED) as (_, pipe):
+        await acknowledged(pipe, heartbeat())
+        counters = raw(
+            b'{"applicationsCount":1}',
+            kind=EventType.CLUSTER_CACHE_INFO_UPDATE,
+            target="clusterCacheInfoUpdate",
+        )
+        await acknowledged(pipe, counters)
+
+
+async def test_an_object_that_the_api_server_refuses_for_ever_is_shown_and_holds_up_nothing() -> None:
+    async def refuse(request: AdmissionRequest) -> Admitted:
+        if request.name == "bad":
+            raise InvalidError("spec.source: this is not possible")
+        return Admitted()
+
+    pair = Pair(workload=EmbeddedStore(namespaces=[ARGOCD], hooks=Hooks(admission=refuse)))
+    async with pair.together():
+        await pair.hub.store.create(APPLICATIONS, application("bad"), namespace=AGENT)
+        await pair.hub.store.create(APPLICATIONS, application("good"), namespace=AGENT)
+        await until(pair.workload, APPLICATIONS, lambda there: "good" in there)
+        there = await until(
+            pair.hub.store, APPLICATIONS, lambda there: there["bad"].get("status"), namespace=AGENT
+        )
+        status = there["bad"]["status"]
+        assert status["health"]["status"] == "Degraded"
+        assert "this is not possible" in status["conditions"][0]["message"]

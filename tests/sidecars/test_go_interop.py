@@ -1,0 +1,274 @@
+"""The whole sidecars with a real argocd-agent at the other end: both roles, both modes, restarts, resync."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from argocd import names
+from argocd.routing import Mode
+from kube.live import LiveStore
+from kube.resources import APP_PROJECTS, APPLICATIONS, SECRETS
+from kube.store import Object, PatchKind
+from scripts.cluster.controlplane import Cluster
+from sidecars.agent import running as agent_running
+from sidecars.agent.configuring import AgentSettings
+from sidecars.materials import Files
+from sidecars.principal import running as principal_running
+from sidecars.principal.configuring import PrincipalSettings
+from sidecars.wire.dialing import Dialing
+from sidecars.wire.identity import Pattern, SubjectMethod
+from sidecars.wire.tls import Material
+from sidecars.wire.tokens import Mode as WireMode
+from sidecars.wire.tokens import Tokens
+from tests.sidecars import couples
+from tests.sidecars.couples import change, project
+from tests.sidecars.wire.go_binary import (
+    BINARY,
+    agent_arguments,
+    free_port,
+    principal_arguments,
+    running,
+    said,
+    written,
+)
+from tests.sidecars.wire.pki import CLIENT, issue
+from tests.sidecars.wire.principals import AUTHORITY, KEY
+
+pytestmark = [
+    pytest.mark.skipif(not BINARY, reason="ARGOCD_AGENT_BIN names no argocd-agent"),
+    pytest.mark.timeout(300),
+]
+
+until = partial(couples.until, patience=60.0)
+
+
+class Ground:
+    """A hub's namespace, an agent's, and the hub's namespace for that agent's Applications."""
+
+    def __init__(self, cluster: Cluster, store: LiveStore, folder: Path, *, go: str) -> None:
+        self.cluster, self.store, self.folder, self.go = cluster, store, folder, go
+        self.hub, self.spoke = cluster.create_namespace(), cluster.create_namespace()
+        self.agent = f"agent-{uuid4().hex[:8]}"
+        cluster.create_namespace(self.agent)
+        self.port = free_port()
+        written(folder, agent=issue(self.agent, AUTHORITY, usage=[CLIENT]))
+
+    async def know(self) -> None:
+        body = {
+            "metadata": {
+                "name": f"cluster-{self.agent}",
+                "labels": {names.SECRET_TYPE: "cluster", names.AGENT_NAME: self.agent},
+            },
+            "stringData": {
+                "name": self.agent,
+                "server": f"https://proxy?agentName={self.agent}",
+                "config": "{}",
+            },
+        }
+        await self.store.create(SECRETS, body, namespace=self.hub)
+
+    @asynccontextmanager
+    async def principal(self) -> AsyncIterator[None]:
+        if self.go == "principal":
+            allowed = f"{self.hub},{self.agent}"
+            arguments = principal_arguments(self.folder, self.cluster, self.hub, self.port, allowed=allowed)
+            async with self._go("principal", *arguments):
+                yield
+            return
+        serving = principal_running.Serving(
+            settings=PrincipalSettings(namespace=self.hub, allowed_namespaces=(self.agent,)),
+            method=SubjectMethod(Pattern("CN=([^,]+)")),
+            tokens=Tokens(KEY, now=time.time),
+            source=self._files("principal"),
+            host="127.0.0.1",
+            port=self.port,
+            health_host="127.0.0.1",
+            health_port=0,
+            metrics_port=0,
+        )
+        async with _ours(principal_running.Process(self.store, serving).run()):
+            yield
+
+    @asynccontextmanager
+    async def agent_of(self, mode: Mode) -> AsyncIterator[None]:
+        if self.go == "agent":
+            arguments = agent_arguments(self.folder, self.cluster, self.spoke, self.port, mode.value)
+            async with self._go("agent", *arguments):
+                yield
+            return
+        serving = agent_running.Serving(
+            settings=AgentSettings(mode=mode, namespace=self.spoke),
+            dialing=Dialing(
+                host="127.0.0.1",
+                port=self.port,
+                material=Material(None, b""),
+                mode=WireMode(mode.value),
+                namespace=self.spoke,
+                version="0.9.0",
+            ),
+            source=self._files("agent"),
+            health_host="127.0.0.1",
+            health_port=0,
+            metrics_port=0,
+        )
+        async with _ours(agent_running.Process(self.store, serving).run()):
+            yield
+
+    @asynccontextmanager
+    async def _go(self, name: str, *arguments: str) -> AsyncIterator[None]:
+        place = self.folder / f"{name}-{uuid4().hex[:6]}"
+        place.mkdir()
+        async with running(place, *arguments) as log:
+            try:
+                yield
+            except AssertionError as error:
+                raise AssertionError(f"{error}\n{said(log)}") from error
+
+    def _files(self, name: str) -> Files:
+        return Files(
+            certificate=self.folder / f"{name}.crt",
+            key=self.folder / f"{name}.key",
+            authorities=self.folder / "ca.crt",
+        )
+
+    async def patch(self, resource: Any, name: str, body: Object, *, namespace: str) -> None:
+        await self.store.patch(resource, body, name=name, namespace=namespace, kind=PatchKind.MERGE)
+
+
+@asynccontextmanager
+async def _ours(work: Any) -> AsyncIterator[None]:
+    task = asyncio.ensure_future(work)
+    try:
+        yield
+        assert not task.done(), task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.fixture(params=["agent", "principal"], ids=["go agent", "go principal"])
+async def ground(request: pytest.FixtureRequest, cluster: Cluster, tmp_path: Path) -> AsyncIterator[Ground]:
+    store = await LiveStore.connect(kubeconfig=cluster.kubeconfig)
+    made = Ground(cluster, store, tmp_path, go=request.param)
+    await made.know()
+    yield made
+    await store.close()
+    for namespace in (made.hub, made.spoke, made.agent):
+        cluster.drop_namespace(namespace)
+
+
+def an_application(name: str, *, destination: dict[str, str], project_name: str) -> Object:
+    return {
+        "metadata": {"name": name},
+        "spec": {
+            "project": project_name,
+            "source": {"repoURL": "https://git.example.org/shop.git", "path": ".", "targetRevision": "v1"},
+            "destination": {**destination, "namespace": "shop"},
+        },
+    }
+
+
+def revision(name: str, wanted: str) -> Any:
+    return lambda there: name in there and there[name]["spec"]["source"]["targetRevision"] == wanted
+
+
+async def test_a_managed_agent_is_kept_in_step_over_restarts_of_either_side(ground: Ground) -> None:
+    store, hub, spoke, agent = ground.store, ground.hub, ground.spoke, ground.agent
+    destination = {"name": agent}
+    async with ground.principal():
+        async with ground.agent_of(Mode.MANAGED):
+            await store.create(APP_PROJECTS, project("web", agents=agent), namespace=hub)
+            await until(store, APP_PROJECTS, lambda there: "web" in there, namespace=spoke)
+            body = an_application("shop", destination=destination, project_name="web")
+            await store.create(APPLICATIONS, body, namespace=agent)
+            await until(store, APPLICATIONS, revision("shop", "v1"), namespace=spoke)
+            status = {
+                "status": {"health": {"status": "Healthy"}, "sync": {"status": "Synced", "revision": "1"}}
+            }
+            await ground.patch(APPLICATIONS, "shop", status, namespace=spoke)
+            await until(store, APPLICATIONS, healthy("shop"), namespace=agent)
+            operation = {"operation": {"initiatedBy": {"username": "admin"}, "sync": {"revision": "v1"}}}
+            await ground.patch(APPLICATIONS, "shop", operation, namespace=agent)
+            await until(store, APPLICATIONS, lambda there: "operation" in there["shop"], namespace=spoke)
+        # The agent is away.
+        await ground.patch(APPLICATIONS, "shop", at("v2"), namespace=agent)
+        await store.create(APP_PROJECTS, project("late", agents=agent), namespace=hub)
+        await store.delete(APP_PROJECTS, name="web", namespace=hub)
+        async with ground.agent_of(Mode.MANAGED):
+            await until(store, APPLICATIONS, revision("shop", "v2"), namespace=spoke)
+            await until(
+                store,
+                APP_PROJECTS,
+                lambda there: "late" in there and "web" not in there,
+                namespace=spoke,
+            )
+
+
+async def test_a_managed_agent_outlives_its_principal(ground: Ground) -> None:
+    store, spoke, agent = ground.store, ground.spoke, ground.agent
+    async with ground.agent_of(Mode.MANAGED):
+        async with ground.principal():
+            for name in ("stays", "goes"):
+                body = an_application(name, destination={"name": agent}, project_name="default")
+                await store.create(APPLICATIONS, body, namespace=agent)
+            await until(store, APPLICATIONS, lambda there: {"stays", "goes"} <= set(there), namespace=spoke)
+        # The principal is away.
+        await store.delete(APPLICATIONS, name="goes", namespace=agent)
+        await ground.patch(APPLICATIONS, "stays", at("v2"), namespace=agent)
+        async with ground.principal():
+            await until(
+                store,
+                APPLICATIONS,
+                lambda there: revision("stays", "v2")(there) and "goes" not in there,
+                namespace=spoke,
+            )
+
+
+async def test_an_autonomous_agent_is_mirrored_over_restarts_of_either_side(ground: Ground) -> None:
+    store, hub, spoke, agent = ground.store, ground.hub, ground.spoke, ground.agent
+    mirrored = f"{agent}-ops"
+    local = {"server": names.IN_CLUSTER_SERVER}
+    async with ground.principal():
+        async with ground.agent_of(Mode.AUTONOMOUS):
+            body = project("ops")
+            body["spec"]["destinations"] = [{**local, "namespace": "*"}]
+            await store.create(APP_PROJECTS, body, namespace=spoke)
+            await until(store, APP_PROJECTS, lambda there: mirrored in there, namespace=hub)
+            shop = an_application("shop", destination=local, project_name="ops")
+            await store.create(APPLICATIONS, shop, namespace=spoke)
+            there = await until(store, APPLICATIONS, revision("shop", "v1"), namespace=agent)
+            assert there["shop"]["spec"]["project"] == mirrored
+            operation = {"operation": {"initiatedBy": {"username": "admin"}, "sync": {"revision": "v1"}}}
+            await ground.patch(APPLICATIONS, "shop", operation, namespace=agent)
+            await until(store, APPLICATIONS, lambda there: "operation" in there["shop"], namespace=spoke)
+            await ground.patch(APPLICATIONS, "shop", {"operation": None}, namespace=spoke)
+        # The agent is away.
+        await ground.patch(APPLICATIONS, "shop", at("v2"), namespace=spoke)
+        async with ground.agent_of(Mode.AUTONOMOUS):
+            await until(store, APPLICATIONS, revision("shop", "v2"), namespace=agent)
+            await store.delete(APPLICATIONS, name="shop", namespace=spoke)
+            await until(store, APPLICATIONS, lambda there: "shop" not in there, namespace=agent)
+            await change(
+                store, APP_PROJECTS, "ops", namespace=spoke, spec={**body["spec"], "description": "new"}
+            )
+            await until(
+                store,
+                APP_PROJECTS,
+                lambda there: there[mirrored]["spec"].get("description") == "new",
+                namespace=hub,
+            )
+
+
+def at(version: str) -> Object:
+    return {"spec": {"source": {"targetRevision": version}}}
+
+
+def healthy(name: str) -> Any:
+    return lambda there: there[name].get("status", {}).get("health", {}).get("status") == "Healthy"
