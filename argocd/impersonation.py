@@ -72,7 +72,7 @@ def entries_in(items: Iterable[Any]) -> tuple[Entry, ...]:
                 index,
             )
             for index, item in enumerate(items)
-            if isinstance(item, Mapping)
+            if type(item) is dict or isinstance(item, Mapping)
         ]
     )
 

@@ -7,9 +7,11 @@ handled here and has a test.
 """
 
 import asyncio
+import gc
 import os
 import resource
 import ssl
+from asyncio.sslproto import SSLProtocol
 from typing import Any, Protocol
 
 from gunicorn.arbiter import Arbiter
@@ -28,6 +30,9 @@ KEEPALIVE_SECONDS = 120
 """Longer than the API server's 90 s, so that it and not we close idle connections: a POST is not retried."""
 
 HEARTBEAT_SECONDS = 1.0
+
+TLS_BUFFER = 32 * 1024
+"""Two records. asyncio gives every connection 256 KiB, which a thousand silent ones make a worker's end."""
 
 REFUSING_SECONDS = 1.0
 """Between draining and closing, a review that still comes is sent to another replica instead of cut off."""
@@ -142,8 +147,12 @@ class ReviewWorker(ASGIWorker):  # type: ignore[misc]
 
     async def _serve(self) -> None:
         _raise_file_limit(self.worker_connections)
+        SSLProtocol.max_size = TLS_BUFFER
         context = self.asgi.context()
         await self.asgi.start()
+        # What the caches hold now stays: looking through it for garbage would make reviews wait.
+        gc.collect()
+        gc.freeze()
         self.servers = [
             await self.loop.create_server(
                 lambda: ReviewProtocol(self),

@@ -28,7 +28,7 @@ def _needs_accounts(case: Case) -> bool:
 
 def _all_entries(project: Mapping[str, Any], case: Case) -> tuple[Entry, ...] | None:
     """The project's own entries, then those of its global projects; None where one is not known."""
-    own = entries_of(project)
+    own = case.once(own_entries) if project is case.object else entries_of(project)
     surroundings = case.surroundings
     if surroundings.configuration.argocd.version < impersonation.GLOBAL_ENTRIES_SINCE:
         return own

@@ -1,0 +1,333 @@
+"""Review servers as processes for the benchmark, and a client that keeps connections busy.
+
+`python -m scripts.bench.reviewing ours|plain FOLDER PORT APPLICATIONS PROJECTS EVENTS_A_SECOND`
+"""
+
+import asyncio
+import os
+import ssl
+import sys
+import time
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from argocd import names
+from certs.pairs import CertificateError, KeyPair
+from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, SECRETS
+from kube.store import Event, EventKind, Object, Page, Resource
+from scripts.bench.rules import project
+from webhook.application import Application, Endpoint
+from webhook.arbiter import Listening, ReviewArbiter
+from webhook.counting import Counting
+from webhook.deciding import Decisions
+from webhook.knowing import Guarding, Knowledge
+from webhook.reporting import Reporter
+from webhook.reviews import Answer, Review
+
+CLUSTERS = ("eu", "us")
+
+
+def review() -> bytes:
+    """Of 4 to 5 KiB, as the API server sends it for `kubectl create` of the project that the rules are measured by."""
+    thing = project(description="Everything that the shop needs. " * 12)
+    for role in thing["spec"]["roles"]:
+        role["policies"].append(role["policies"][0].replace(" get,", " delete,"))
+    fields: Object = {"f:spec": {".": {}, **{f"f:{key}": {} for key in thing["spec"]}}}
+    thing["metadata"] |= {
+        "uid": "0b1e6e7c-7a57-4e27-a8e6-5e3d9b1e2f41",
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "generation": 1,
+        "managedFields": [
+            {
+                "manager": "kubectl-create",
+                "operation": "Update",
+                "apiVersion": names.API_VERSION,
+                "time": "2026-01-01T00:00:00Z",
+                "fieldsType": "FieldsV1",
+                "fieldsV1": fields,
+            }
+        ],
+    }
+    kind = {"group": names.GROUP, "version": "v1alpha1", "kind": "AppProject"}
+    resource = {"group": names.GROUP, "version": "v1alpha1", "resource": "appprojects"}
+    request = {
+        "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
+        "kind": kind,
+        "resource": resource,
+        "requestKind": kind,
+        "requestResource": resource,
+        "name": "shop",
+        "namespace": "argocd",
+        "operation": "CREATE",
+        "userInfo": {"username": "kubernetes-admin", "groups": ["system:masters", "system:authenticated"]},
+        "object": thing,
+        "oldObject": None,
+        "dryRun": False,
+        "options": {
+            "kind": "CreateOptions",
+            "apiVersion": "meta.k8s.io/v1",
+            "fieldManager": "kubectl-create",
+        },
+    }
+    return orjson.dumps({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request})
+
+
+def application(number: int, version: int) -> bytes:
+    """An Application of usual size: twenty resources, a history, conditions."""
+    resources = [
+        {
+            "group": "apps",
+            "version": "v1",
+            "kind": "Deployment",
+            "namespace": f"shop-{number}",
+            "name": f"web-{part}",
+            "status": "Synced",
+            "health": {"status": "Healthy", "message": f"revision {version} is rolled out"},
+        }
+        for part in range(20)
+    ]
+    history = [
+        {"id": entry, "revision": f"{entry:040x}", "deployedAt": "2026-01-01T00:00:00Z"}
+        for entry in range(10)
+    ]
+    return orjson.dumps(
+        {
+            "apiVersion": names.API_VERSION,
+            "kind": "Application",
+            "metadata": {
+                "name": f"shop-{number}",
+                "namespace": "argocd",
+                "uid": f"{number:032x}",
+                "resourceVersion": str(version),
+                "labels": {"team": f"team-{number % 50}"},
+            },
+            "spec": {
+                "project": f"team-{number % 500}",
+                "source": {
+                    "repoURL": f"https://git.example.com/shop-{number}",
+                    "path": "deploy",
+                    "targetRevision": "v1",
+                },
+                "destination": {"server": "https://eu.example.com:6443", "namespace": f"shop-{number}"},
+                "syncPolicy": {"automated": {"prune": True}, "syncOptions": ["CreateNamespace=true"]},
+            },
+            "status": {"resources": resources, "history": history, "sync": {"status": "Synced"}},
+        }
+    )
+
+
+class Feed:
+    """A store that hands out objects as an API server would, decoded one by one, and keeps none itself."""
+
+    def __init__(self, *, applications: int, projects: int, events_a_second: float) -> None:
+        self._applications = applications
+        self._projects = projects
+        self._pause = 1 / events_a_second if events_a_second else 0.0
+
+    async def list(
+        self, resource: Resource, *, limit: int | None = None, continue_token: str = "", **_: Any
+    ) -> Page:
+        start, size = int(continue_token or 0), limit or 500
+        items = [item for number in range(start, start + size) if (item := self._item(resource, number))]
+        token = str(start + size) if len(items) == size else ""
+        return Page(items, resource_version="1000000", continue_token=token)
+
+    def _item(self, resource: Resource, number: int) -> Object | None:
+        if resource == APPLICATIONS and number < self._applications:
+            return _loaded(application(number, number + 1))
+        if resource == APP_PROJECTS and number < self._projects:
+            body = project(salt=number % 20)
+            return {**body, "metadata": {"name": f"team-{number}", "namespace": "argocd", **_stamped(number)}}
+        if resource == SECRETS and number < len(CLUSTERS):
+            data = {"server": f"https://{CLUSTERS[number]}.example.com:6443", "name": CLUSTERS[number]}
+            labels = {names.SECRET_TYPE: names.SECRET_TYPE_CLUSTER}
+            metadata = {"name": CLUSTERS[number], "namespace": "argocd", "labels": labels, **_stamped(number)}
+            return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data}
+        return None
+
+    async def watch(
+        self, resource: Resource, *, field_selector: str = "", **_: Any
+    ) -> AsyncGenerator[Event, None]:
+        if resource == CONFIG_MAPS and field_selector.endswith(f"={names.ARGOCD_CM}"):
+            metadata = {"name": names.ARGOCD_CM, "namespace": "argocd", **_stamped(1_000_001)}
+            data = {names.IMPERSONATION_ENABLED_KEY: "true"}
+            yield Event(
+                EventKind.ADDED, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+            )
+        if resource == APPLICATIONS and self._pause:
+            for number in range(10**9):
+                await asyncio.sleep(self._pause)
+                body = application(number % self._applications, 1_000_001 + number)
+                yield Event(EventKind.MODIFIED, _loaded(body))
+        await asyncio.Event().wait()
+
+    async def close(self) -> None: ...
+
+
+def _loaded(body: bytes) -> Object:
+    loaded: Object = orjson.loads(body)
+    return loaded
+
+
+def _stamped(number: int) -> dict[str, str]:
+    return {"uid": f"{number:032x}", "resourceVersion": str(number + 1)}
+
+
+class Caches:
+    def __init__(self, feed: Feed) -> None:
+        self.knowledge = Knowledge(feed, Guarding(), told=lambda _what, _trouble: None)  # type: ignore[arg-type]  # reads only
+        self.start = self.knowledge.start
+        self.failed = self.knowledge.failed
+        self.stop = self.knowledge.stop
+
+
+class Plain:
+    """The same server, where the endpoint only decodes and encodes."""
+
+    drain_seconds = 0.0
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+        self.context = application.context
+        self.drain = application.drain
+        self.refuse = application.refuse
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def failed(self) -> None:
+        await asyncio.Event().wait()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        message = await receive()
+        request = orjson.loads(message["body"])["request"]
+        response = {"uid": request["uid"], "allowed": True}
+        body = orjson.dumps(
+            {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
+        )
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+
+class Silent:
+    def answered(self, path: str, review: Review, answer: Answer, seconds: float) -> None: ...
+    def refused(self, path: str, status: int, reason: str) -> None: ...
+    def certificate_loaded(self, pair: KeyPair) -> None: ...
+    def certificate_refused(self, error: CertificateError) -> None: ...
+    def crashed(self, path: str, error: Exception) -> None: ...
+
+
+def build(mode: str, folder: Path, feed: Feed) -> Any:
+    caches = Caches(feed)
+    counting = Counting(Reporter(folder))
+    decisions = Decisions(
+        caches.knowledge,
+        listener=counting,
+        today=lambda: datetime.now(UTC).date(),
+        check_writer=lambda _: None,
+    )
+    served = Application(
+        endpoints={"/validate": Endpoint(decisions.validate, patches=False)},
+        folder=folder,
+        background=caches,
+        observer=counting if mode == "ours" else Silent(),
+        drain_seconds=0.0,
+    )
+    return served if mode == "ours" else Plain(served)
+
+
+# The client
+
+
+@dataclass
+class Load:
+    """What a client saw: seconds of each answer, and how long all took."""
+
+    latencies: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def p99(self) -> float:
+        ordered = sorted(self.latencies)
+        return ordered[int(len(ordered) * 0.99)]
+
+
+class _Caller(asyncio.Protocol):
+    """One connection that asks again as soon as it is answered, until enough has been asked."""
+
+    def __init__(self, request: bytes, load: Load, left: list[int], done: asyncio.Future[None]) -> None:
+        self._request, self._load, self._left, self._done = request, load, left, done
+        self._data = b""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if exc is not None:
+            self._done.set_exception(exc)
+        else:
+            self._done.set_result(None)
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+        self._ask()
+
+    def _ask(self) -> None:
+        if self._left[0] <= 0:
+            self._transport.abort()
+            return
+        self._left[0] -= 1
+        self._begin = time.perf_counter()
+        self._transport.write(self._request)
+
+    def data_received(self, data: bytes) -> None:
+        self._data += data
+        head, found, body = self._data.partition(b"\r\n\r\n")
+        if not found:
+            return
+        at = head.lower().index(b"content-length:") + 15
+        length = int(head[at:].split(b"\r\n", 1)[0])
+        if len(body) >= length:
+            if not head.startswith(b"HTTP/1.1 200") or b'"allowed":true' not in body:
+                raise RuntimeError(self._data.decode())
+            self._load.latencies.append(time.perf_counter() - self._begin)
+            self._data = b""
+            self._ask()
+
+
+async def ask(port: int, authority: bytes, *, count: int, connections: int) -> Load:
+    body = review()
+    head = f"POST /validate?timeout=5s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    context = ssl.create_default_context(cadata=authority.decode())
+    loop, load, left = asyncio.get_running_loop(), Load(), [count]
+    request, ended = head.encode() + body, [loop.create_future() for _ in range(connections)]
+    begin = time.perf_counter()
+    for done in ended:
+        await loop.create_connection(
+            partial(_Caller, request, load, left, done),
+            "127.0.0.1",
+            port,
+            ssl=context,
+            server_hostname="localhost",
+        )
+    async with asyncio.timeout(120):
+        await asyncio.gather(*ended)
+    load.seconds = time.perf_counter() - begin
+    return load
+
+
+def main(mode: str, folder: str, port: str, *objects: str) -> None:
+    applications, projects, events = objects
+    feed = Feed(applications=int(applications), projects=int(projects), events_a_second=float(events))
+    listening = Listening(host="127.0.0.1", port=int(port), drain_seconds=0.0)
+    ReviewArbiter(lambda: build(mode, Path(folder), feed), listening).run()
+
+
+if __name__ == "__main__":
+    assert "PROMETHEUS_MULTIPROC_DIR" in os.environ, "metrics are on, as in the real process"
+    main(*sys.argv[1:])
