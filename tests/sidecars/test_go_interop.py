@@ -179,7 +179,7 @@ def revision(name: str, wanted: str) -> Any:
     return lambda there: name in there and there[name]["spec"]["source"]["targetRevision"] == wanted
 
 
-async def test_a_managed_agent_is_kept_in_step_over_restarts_of_either_side(ground: Ground) -> None:
+async def test_a_managed_agent_is_kept_in_step_over_its_restart(ground: Ground) -> None:
     store, hub, spoke, agent = ground.store, ground.hub, ground.spoke, ground.agent
     destination = {"name": agent}
     async with ground.principal():
@@ -231,7 +231,7 @@ async def test_a_managed_agent_outlives_its_principal(ground: Ground) -> None:
             )
 
 
-async def test_an_autonomous_agent_is_mirrored_over_restarts_of_either_side(ground: Ground) -> None:
+async def test_an_autonomous_agent_is_mirrored_over_its_restart(ground: Ground) -> None:
     store, hub, spoke, agent = ground.store, ground.hub, ground.spoke, ground.agent
     mirrored = f"{agent}-ops"
     local = {"server": names.IN_CLUSTER_SERVER}
@@ -263,6 +263,27 @@ async def test_an_autonomous_agent_is_mirrored_over_restarts_of_either_side(grou
                 APP_PROJECTS,
                 lambda there: there[mirrored]["spec"].get("description") == "new",
                 namespace=hub,
+            )
+
+
+async def test_an_autonomous_agent_outlives_its_principal(ground: Ground) -> None:
+    store, spoke, agent = ground.store, ground.spoke, ground.agent
+    local = {"server": names.IN_CLUSTER_SERVER}
+    async with ground.agent_of(Mode.AUTONOMOUS):
+        async with ground.principal():
+            for name in ("stays", "goes"):
+                body = an_application(name, destination=local, project_name="default")
+                await store.create(APPLICATIONS, body, namespace=spoke)
+            await until(store, APPLICATIONS, lambda there: {"stays", "goes"} <= set(there), namespace=agent)
+        # The principal is away.
+        await store.delete(APPLICATIONS, name="goes", namespace=spoke)
+        await ground.patch(APPLICATIONS, "stays", at("v2"), namespace=spoke)
+        async with ground.principal():
+            await until(
+                store,
+                APPLICATIONS,
+                lambda there: revision("stays", "v2")(there) and "goes" not in there,
+                namespace=agent,
             )
 
 
