@@ -124,7 +124,6 @@ def test_an_installation_passes_the_acceptance_script(clusters: Clusters, tmp_pa
             env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
 
-        print(done.stdout)
         logs = f"{principal.read_text()}\n{agent.read_text()}"
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{logs}"
         passed = [line.split()[:2] for line in done.stdout.splitlines()]
