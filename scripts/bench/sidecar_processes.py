@@ -1,0 +1,168 @@
+"""Principal and agents as processes of their own, as they are in a cluster."""
+
+import asyncio
+import multiprocessing
+import random
+import socket
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import structlog
+from cryptography.hazmat.primitives import serialization
+
+from argocd.routing import Mode
+from certs.authority import Authority, Subject
+from certs.pairs import KeyPair
+from kube.live import LiveStore
+from kube.store import Store
+from sidecars.agent import running as agent_running
+from sidecars.agent.configuring import AgentSettings
+from sidecars.materials import Files
+from sidecars.principal import running as principal_running
+from sidecars.principal.configuring import PrincipalSettings
+from sidecars.wire.dialing import Dialing
+from sidecars.wire.identity import Pattern, SubjectMethod
+from sidecars.wire.tls import Material
+from sidecars.wire.tokens import Mode as WireMode
+from sidecars.wire.tokens import Tokens, generate_key, load_key
+
+NAMESPACE = "argocd"
+ERRORS_ONLY = 40
+SPAWN = multiprocessing.get_context("spawn")
+START_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Papers:
+    """Certificates in a folder, and a key for tokens that outlives a restart."""
+
+    folder: Path
+
+    @classmethod
+    def write(cls, folder: Path) -> "Papers":
+        now = datetime.now(UTC)
+        authority = Authority.create("bench", now=now, lifetime=timedelta(days=1))
+        dialled = Subject("principal", dns_names=["localhost"], addresses=["127.0.0.1"])
+        papers = cls(folder)
+        papers._keep("principal", authority.issue(dialled, now=now))
+        (folder / "ca.crt").write_bytes(authority.pair.certificate)
+        (folder / "ca.key").write_bytes(authority.pair.key)
+        key = generate_key().private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        (folder / "jwt.key").write_bytes(key)
+        return papers
+
+    def agent(self, name: str) -> KeyPair:
+        pair = KeyPair((self.folder / "ca.crt").read_bytes(), (self.folder / "ca.key").read_bytes())
+        authority = Authority.from_pair(pair, origin="the benchmark")
+        return authority.issue(Subject(name), now=datetime.now(UTC), server=False, client=True)
+
+    def keep_agent(self, name: str) -> None:
+        self._keep(name, self.agent(name))
+
+    def files(self, name: str) -> Files:
+        return Files(
+            certificate=self.folder / f"{name}.crt",
+            key=self.folder / f"{name}.key",
+            authorities=self.folder / "ca.crt",
+        )
+
+    @property
+    def roots(self) -> bytes:
+        return (self.folder / "ca.crt").read_bytes()
+
+    def tokens(self) -> Tokens:
+        return Tokens(load_key((self.folder / "jwt.key").read_bytes(), origin="the benchmark"), now=time.time)
+
+    def _keep(self, name: str, pair: KeyPair) -> None:
+        (self.folder / f"{name}.crt").write_bytes(pair.certificate)
+        (self.folder / f"{name}.key").write_bytes(pair.key)
+
+
+def principal_of(store: Store, papers: Papers, *, port: int) -> principal_running.Process:
+    serving = principal_running.Serving(
+        settings=PrincipalSettings(namespace=NAMESPACE, allowed_namespaces=("agent-*",)),
+        method=SubjectMethod(Pattern("CN=([^,]+)")),
+        tokens=papers.tokens(),
+        source=papers.files("principal"),
+        host="127.0.0.1",
+        port=port,
+        health_host="127.0.0.1",
+        health_port=0,
+        metrics_port=0,
+    )
+    return principal_running.Process(store, serving)
+
+
+def dialing(papers: Papers, *, port: int, pair: KeyPair | None, mode: Mode = Mode.MANAGED) -> Dialing:
+    return Dialing(
+        host="127.0.0.1",
+        port=port,
+        material=Material(pair, papers.roots),
+        mode=WireMode(mode.value),
+        namespace=NAMESPACE,
+        version=principal_running.VERSION,
+    )
+
+
+def run_principal(kubeconfig: str, folder: str, port: int) -> None:
+    async def serve(store: Store) -> None:
+        await principal_of(store, Papers(Path(folder)), port=port).run()
+
+    _run(kubeconfig, serve)
+
+
+def run_agent(kubeconfig: str, folder: str, port: int, name: str) -> None:
+    async def serve(store: Store) -> None:
+        papers = Papers(Path(folder))
+        serving = agent_running.Serving(
+            settings=AgentSettings(mode=Mode.MANAGED, namespace=NAMESPACE),
+            dialing=dialing(papers, port=port, pair=None),
+            source=papers.files(name),
+            health_host="127.0.0.1",
+            health_port=0,
+            metrics_port=0,
+        )
+        await agent_running.Process(store, serving).run()
+
+    _run(kubeconfig, serve)
+
+
+def _run(kubeconfig: str, serve: Callable[[Store], Awaitable[None]]) -> None:
+    quiet()
+
+    async def main() -> None:
+        store = await LiveStore.connect(kubeconfig=kubeconfig)
+        await serve(store)
+
+    asyncio.run(main())
+
+
+def quiet() -> None:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(ERRORS_ONLY))
+
+
+@contextmanager
+def child(work: Callable[..., None], *arguments: Any) -> Iterator[Any]:
+    """Until the end of the block; killed, for a benchmark waits for nobody."""
+    process = SPAWN.Process(target=work, args=arguments, daemon=True)
+    process.start()
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.join(timeout=10)
+
+
+def free_port() -> int:
+    for port in random.sample(range(20_000, 32_767), k=50):
+        with socket.socket() as bound, suppress(OSError):
+            bound.bind(("127.0.0.1", port))
+            return port
+    raise RuntimeError("no free port among fifty")
