@@ -1,7 +1,7 @@
 """One peer of a sidecar: its queues, the stream between them, and the comparison with it."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from sidecars.delivery import comparing
@@ -85,9 +85,13 @@ class _Observer(OutboxObserver, InboxObserver):
         self._link.applied(event)
 
 
+Telling = Callable[[], bool]
+"""Says one thing, as it is then; False where there was no room."""
+
+
 class Link:
-    """`handle` applies what the peer tells; `found` tells it again what it has otherwise, and
-    `tell_everything` does so after an overflow where the peer does not compare.
+    """`handle` applies what the peer tells; `found` tells it again what it has otherwise. After an overflow a peer
+    that does not compare is told `everything`, as fast as there is room.
     """
 
     def __init__(
@@ -100,7 +104,7 @@ class Link:
         found: Callable[[str, list[Difference]], None],
         compared: Callable[[Report], None] = lambda _: None,
         done: Callable[[Event], None] = lambda _: None,
-        tell_everything: Callable[[], None] = lambda: None,
+        everything: Callable[[], Iterable[Telling]] = lambda: (),
         applied: Callable[[Event], None] = lambda _: None,
         figures: Figures,
         surroundings: Surroundings,
@@ -113,7 +117,7 @@ class Link:
         self.done = done
         self.applied = applied
         self.figures = figures
-        self._tell_everything = tell_everything
+        self._everything = everything
         self._source = source
         self._repairing: asyncio.Task[None] | None = None
         self._scopes: tuple[str, ...] = ()
@@ -187,8 +191,11 @@ class Link:
         self.outbox.take_marks()
         if self.compares:
             self.compare(*self._scopes)
-        else:
-            self._tell_everything()
+            return
+        for tell in list(self._everything()):
+            while not tell():
+                await self.outbox.settled()
+                self.outbox.take_marks()
 
     def _repaired(self, task: asyncio.Task[None]) -> None:
         self._repairing = None

@@ -3,7 +3,7 @@
 import asyncio
 from functools import partial
 
-from argocd.propagation import Message, Target
+from argocd.propagation import Message
 from argocd.routing import Mode
 from kube.store import Object, Store
 from sidecars import figures
@@ -21,6 +21,7 @@ from sidecars.guarding import Guard
 from sidecars.kinds import APPLICATION, BY_TARGET, Kind, event_about
 from sidecars.linking import Link, Surroundings
 from sidecars.listing import SPECS, STATUS, Listings
+from sidecars.reporting import Reporter
 from sidecars.resync_messages import ResyncEvents
 from sidecars.wire import payloads
 from sidecars.wire.events import AGENT_SOURCE, Event, EventType, heartbeat, message_event
@@ -45,6 +46,7 @@ class Agent:
         timing, new_id = self._surroundings.timing, self._surroundings.new_id
         self.holdings = Holdings(store, settings=settings, timing=timing)
         writer = Writer(store)
+        self._reporter = Reporter(store, now=timing.now)
         self._chores = Chores(timing=timing)
         self._guard = Guard(writer=writer, chores=self._chores, restored=self._restored)
         self._observer = Observer(
@@ -90,7 +92,7 @@ class Agent:
             bury=self._bury,
             listings=Listings(entries, version=lambda: self.holdings.changes),
             found=self._asker.repair,
-            tell_everything=lambda: self._asker.tell_everything(self.link),
+            everything=lambda: self._asker.everything(self.link),
             applied=self._applied,
             figures=figures.AGENT,
             surroundings=self._surroundings,
@@ -161,13 +163,20 @@ class Agent:
             seconds = (self._surroundings.timing.now() - event.sent_at).total_seconds()
             figures.PROPAGATION.labels(event.target).observe(max(0.0, seconds))
 
-    def _tell(self, message: Message, kind: Kind, item: Object) -> None:
-        self.link.send(event_about(message, kind, item, source=AGENT_SOURCE))
-        log.debug("told", **{logs.OPERATION: message.value, logs.KIND: kind.target.value})
+    def _tell(self, message: Message, kind: Kind, item: Object) -> bool:
+        event = event_about(message, kind, item, source=AGENT_SOURCE)
+        fields = {logs.OPERATION: message.value, logs.KIND: kind.target.value, logs.KEY: event.subject}
+        log.debug("told", **fields)
+        return self.link.send(event)
 
     async def _bury(self, letter: DeadLetter) -> None:
-        """The principal shows what went wrong with an Application of its own."""
-        if letter.event.target != Target.APPLICATION or self.settings.mode is not Mode.MANAGED:
+        """The principal shows what went wrong with an Application of its own; the rest is told here."""
+        kind = BY_TARGET.get(letter.event.target)
+        if kind is None or self.settings.mode is not Mode.MANAGED:
+            return
+        if kind is not APPLICATION:
+            name = letter.event.subject.rpartition("/")[2]
+            await self._reporter.report(letter, kind, namespace=self.settings.namespace, name=name)
             return
         namespace, _, name = letter.event.subject.partition("/")
         told = payloads.ErrorData(resource_name=name, resource_namespace=namespace, message=_shown(letter))

@@ -50,7 +50,7 @@ class Applications:
         holdings: Holdings,
         guard: Guard,
         writer: Writer,
-        report_gone: Callable[[Object], None],
+        report_gone: Callable[[Object], object],
     ) -> None:
         self._store = store
         self._settings = settings

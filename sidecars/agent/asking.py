@@ -1,6 +1,7 @@
 """What an agent asks and answers so that both ends have the same: by comparison, or by resync messages."""
 
 from collections.abc import Iterator
+from functools import partial
 
 from argocd.checksums import ResourceKey, inventory_checksum, resource_key
 from argocd.propagation import Message
@@ -28,7 +29,7 @@ from sidecars.agent.holding import Holdings
 from sidecars.agent.observing import Tell
 from sidecars.delivery.comparing import Difference
 from sidecars.kinds import APPLICATION, BY_TRACKED, PROJECT, Kind
-from sidecars.linking import Link
+from sidecars.linking import Link, Telling
 from sidecars.listing import SPECS, STATUS
 from sidecars.resync_messages import (
     ResyncEvents,
@@ -58,21 +59,30 @@ class Asker:
             return
         if not self._asked:
             self._asked = True
-            self.tell_everything(link)
+            for tell in self.everything(link):
+                tell()  # what finds no room is told once more by the link
 
-    def tell_everything(self, link: Link) -> None:
-        """To a principal that does not compare: the first time, and when something found no room."""
+    def everything(self, link: Link) -> Iterator[Telling]:
+        """For a principal that does not compare: the first time, and when something found no room."""
         if self._settings.mode is Mode.AUTONOMOUS:
             for kind, item in self._holdings.own():
-                self._tell(Message.CREATE, kind, item)
-            link.send(self._events.resync_request())
+                yield partial(self._tell_own, kind, item["metadata"]["name"])
+            yield lambda: link.send(self._events.resync_request())
             return
         keys = [resource_key(kind.tracked, item) for kind, item in self._holdings.copies()]
-        link.send(self._events.list_request(inventory_checksum(keys)))
-        self._ask_updates(link)
+        yield lambda: link.send(self._events.list_request(inventory_checksum(keys)))
         for kind, item in self._holdings.copies():
+            yield partial(self._ask_update, link, kind, item)
             if kind is APPLICATION:
-                self._tell(Message.STATUS_UPDATE, kind, item)
+                yield partial(self._tell_status, item["metadata"]["namespace"], item["metadata"]["name"])
+
+    def _tell_own(self, kind: Kind, name: str) -> bool:
+        local = self._holdings.get(kind, name=name, namespace=self._settings.namespace)
+        return local is None or self._tell(Message.CREATE, kind, local)
+
+    def _tell_status(self, namespace: str, name: str) -> bool:
+        local = self._holdings.get(APPLICATION, name=name, namespace=namespace)
+        return local is None or self._tell(Message.STATUS_UPDATE, APPLICATION, local)
 
     def repair(self, scope: str, differences: list[Difference]) -> None:
         """By what holds now: the comparison may be older than a change."""
@@ -163,11 +173,14 @@ class Asker:
 
     def _ask_updates(self, link: Link) -> None:
         for kind, item in self._holdings.copies():
-            try:
-                request = request_for(kind.tracked, item, peer_namespace=self._holdings.principal_namespace)
-            except PeerUnknownError:
-                continue  # the principal did not say where it lives: an old one
-            link.send(self._events.update_request(request))
+            self._ask_update(link, kind, item)
+
+    def _ask_update(self, link: Link, kind: Kind, item: Object) -> bool:
+        try:
+            request = request_for(kind.tracked, item, peer_namespace=self._holdings.principal_namespace)
+        except PeerUnknownError:
+            return True  # the principal did not say where it lives: an old one
+        return link.send(self._events.update_request(request))
 
     def _local(self, kind: Kind, name: str, namespace: str) -> Object | None:
         here = self._settings.namespace

@@ -34,7 +34,7 @@ class Commands:
         holdings: Holdings,
         guard: Guard,
         writer: Writer,
-        tell_state: Callable[[Object], None],
+        tell_state: Callable[[Object], object],
     ) -> None:
         self._settings = settings
         self._holdings = holdings

@@ -17,7 +17,8 @@ from sidecars.agent.holding import Holdings
 from sidecars.guarding import Guard, Key, key_of
 from sidecars.kinds import APPLICATION, Kind
 
-Tell: TypeAlias = Callable[[Message, Kind, Object], None]
+Tell: TypeAlias = Callable[[Message, Kind, Object], bool]
+"""False where there was no room."""
 
 
 class Observer:

@@ -1,8 +1,9 @@
 """What a principal is told about its place in the world."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+import re2
 
 from argocd import names
 from argocd.routing import AgentMapping
@@ -27,5 +28,5 @@ class PrincipalSettings:
 
     def may_create(self, namespace: str) -> bool:
         return self.create_namespaces and (
-            not self.namespace_pattern or re.fullmatch(self.namespace_pattern, namespace) is not None
+            not self.namespace_pattern or re2.fullmatch(self.namespace_pattern, namespace) is not None
         )

@@ -1,6 +1,7 @@
 """What an agent is told when its stream begins, when a comparison finds differences, and when it asks."""
 
 from collections.abc import Iterator
+from functools import partial
 
 from argocd.adoption import is_managed
 from argocd.checksums import ResourceKey, inventory_checksum, resource_key
@@ -22,6 +23,7 @@ from kube.store import Object
 from sidecars.delivery.comparing import Difference
 from sidecars.guarding import Guard
 from sidecars.kinds import APPLICATION, BY_TRACKED, PROJECT, RESTORED, Kind
+from sidecars.linking import Telling
 from sidecars.listing import SPECS
 from sidecars.principal.knowing import Knowledge
 from sidecars.principal.receiving import RefusedEventError
@@ -68,12 +70,25 @@ class Connector:
             self._ask_everything(agent)  # one of ours compares by itself
         self.give_operations(agent)
 
-    def tell_everything(self, agent: Agent) -> None:
-        """Something did not fit into the queue of an agent that does not compare."""
+    def everything(self, agent: Agent) -> Iterator[Telling]:
+        """For an agent that does not compare, after something did not fit into its queue."""
         if agent.mode is Mode.MANAGED:
-            self._tell_state(agent, applications=True)
-            agent.link.send(self._events.resync_request())
+            for kind, item in self._knowledge.all_expected(agent.name):
+                name, namespace = item["metadata"]["name"], item["metadata"]["namespace"]
+                yield partial(self._tell_again, agent, kind, name, namespace)
+            yield lambda: agent.link.send(self._events.resync_request())
+        yield partial(self._give_again, agent)
+
+    def _tell_again(self, agent: Agent, kind: Kind, name: str, namespace: str) -> bool:
+        item = self._knowledge.expected(agent.name, kind, name, namespace)
+        if item is None:
+            return True  # gone meanwhile, and told so
+        message = Message.CREATE if kind is APPLICATION else Message.SPEC_UPDATE
+        return agent.link.send(self._sender.event(_without_operation(agent, message, kind, item)))
+
+    def _give_again(self, agent: Agent) -> bool:
         self.give_operations(agent)
+        return not agent.refused
 
     def give_operations(self, agent: Agent) -> None:
         """Those that found no room in the queue, and those of which nobody knows whether they were given."""
@@ -170,13 +185,18 @@ class Connector:
                 self._tell(agent, Message.CREATE, kind, item)
 
     def _tell(self, agent: Agent, message: Message, kind: Kind, item: Object) -> None:
-        told = {key: part for key, part in item.items() if key != "operation"}
-        self._sender.send([Sending(agent.name, message, Target(kind.target), told)])
+        self._sender.send([_without_operation(agent, message, kind, item)])
 
     def _operations(self, agent: Agent) -> Iterator[Object]:
         for application in self._knowledge.applications_of(agent.name):
             if value(application, "operation") is not None:
                 yield application
+
+
+def _without_operation(agent: Agent, message: Message, kind: Kind, item: Object) -> Sending:
+    """Operations are given by messages of their own."""
+    told = {key: part for key, part in item.items() if key != "operation"}
+    return Sending(agent.name, message, Target(kind.target), told)
 
 
 def _place(application: Object) -> tuple[str, str]:

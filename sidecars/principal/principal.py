@@ -128,8 +128,7 @@ class Principal:
             ) from error
         finally:
             self.gate.standing_by = "stopping"
-            for agent in self.roster:
-                await agent.link.close()
+            await asyncio.gather(*(agent.link.close() for agent in self.roster), return_exceptions=True)
 
     async def serve(self, name: str, mode: Mode, stream: Stream, *, extensions: frozenset[str]) -> Ending:
         """One stream of an agent, to its end; a second one of the same agent ends the first."""
@@ -175,7 +174,12 @@ class Principal:
         self._cut(name)
         closing = asyncio.get_running_loop().create_task(agent.link.close(), name=f"closes {name}")
         self._closing.add(closing)
-        closing.add_done_callback(self._closing.discard)
+        closing.add_done_callback(self._closed)
+
+    def _closed(self, closing: asyncio.Task[None]) -> None:
+        self._closing.discard(closing)
+        if not closing.cancelled() and closing.exception() is not None:
+            log.error("an agent was not dropped cleanly", exc_info=closing.exception())
 
     # Links.
 
@@ -211,7 +215,7 @@ class Principal:
             found=found,
             compared=compared,
             done=done,
-            tell_everything=lambda: self._connector.tell_everything(agent),
+            everything=lambda: self._connector.everything(agent),
             figures=figures.PRINCIPAL,
             surroundings=self._surroundings,
         )

@@ -19,6 +19,7 @@ from sidecars.guarding import Guard
 from sidecars.kinds import APPLICATION, BY_TARGET, PROJECT, Kind, message_of, object_of
 from sidecars.principal.knowing import Knowledge
 from sidecars.principal.roster import Agent
+from sidecars.reporting import Reporter
 from sidecars.wire import payloads
 from sidecars.wire.events import Event, EventType
 from sidecars.writing import BusyError, Writer
@@ -48,6 +49,7 @@ class Receiver:
         self._guard = guard
         self._writer = writer
         self._now = now
+        self._reporter = Reporter(store, now=now)
         self._give = give
 
     async def receive(self, agent: Agent, event: Event) -> None:
@@ -217,7 +219,11 @@ class Receiver:
         await self._show(agent, namespace=namespace, name=told.resource_name, message=told.message)
 
     async def bury(self, agent: Agent, letter: DeadLetter) -> None:
-        """What an agent sent about an Application and we could not write."""
+        """What an agent sent and we could not write: a condition of the Application, an Event about the rest."""
+        if letter.event.target == Target.PROJECT:
+            namespace = self._knowledge.settings.namespace
+            name = f"{agent.name}-{letter.event.subject.rpartition('/')[2]}"
+            await self._reporter.report(letter, PROJECT, namespace=namespace, name=name)
         if letter.event.target != Target.APPLICATION:
             return
         name = letter.event.subject.rpartition("/")[2]

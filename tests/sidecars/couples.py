@@ -235,7 +235,7 @@ async def until(
     there = {item["metadata"]["name"]: item for item in page.items}
     if condition(there):
         return there
-    raise AssertionError(f"the condition does not hold of {there}")
+    raise AssertionError(f"the condition does not hold of {str(there)[:2000]}")
 
 
 def project(name: str = "web", *, agents: str = "agent-*", **spec: Any) -> Object:

@@ -3,7 +3,7 @@
 import pytest
 
 from argocd.routing import Mode
-from kube.resources import APP_PROJECTS
+from kube.resources import APP_PROJECTS, EVENTS
 from tests.sidecars.couples import ARGOCD, OURS, PLAIN, Pair, describe, described, project, until
 
 PEERS = pytest.mark.parametrize("extensions", [OURS, PLAIN], ids=["ours", "plain"])
@@ -75,6 +75,10 @@ async def test_a_name_that_is_taken_on_the_hub_is_not_overwritten() -> None:
         await pair.workload.create(APP_PROJECTS, project("other"), namespace=ARGOCD)
         there = await until(pair.hub.store, APP_PROJECTS, lambda there: "agent-a-other" in there)
         assert there[MIRROR] == native
+        events = await until(pair.hub.store, EVENTS, lambda there: there)
+        (event,) = events.values()
+        assert event["involvedObject"]["name"] == MIRROR
+        assert "rename one of the two" in event["message"]
 
 
 @PEERS
