@@ -2,6 +2,7 @@
 
 import sidecars.wire  # noqa: F401  isort: skip - grpc reads its ciphers when it is first imported
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -162,8 +163,10 @@ def command(**given: Any) -> None:
         store = await LiveStore.connect(kubeconfig=given["kubeconfig"], context=given["kubecontext"])
         try:
             process = Process(store, serving(store, given))
-            running.start(process.run(), name="agent")
+            work = running.start(process.run(), name="agent")
             await running.stopping.wait()
+            work.cancel()
+            await asyncio.wait({work})  # says goodbye while the API server can still be reached
         finally:
             await store.close()
 

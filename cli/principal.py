@@ -1,5 +1,6 @@
 """`tiphys principal`: the sidecar beside the control plane's Argo CD."""
 
+import asyncio
 import time
 from pathlib import Path
 from typing import Any
@@ -173,8 +174,10 @@ def command(**given: Any) -> None:
         store = await LiveStore.connect(kubeconfig=given["kubeconfig"], context=given["kubecontext"])
         try:
             process = Process(store, await serving(store, given, method))
-            running.start(process.run(), name="principal")
+            work = running.start(process.run(), name="principal")
             await running.stopping.wait()
+            work.cancel()
+            await asyncio.wait({work})  # says goodbye while the API server can still be reached
         finally:
             await store.close()
 

@@ -1,5 +1,6 @@
 """A control plane and a workload cluster with real API servers, and the sidecars between them over grpc."""
 
+import socket
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -58,6 +59,20 @@ class Ends:
     async def both(self) -> AsyncIterator[None]:
         async with self.principal(), self.connected():
             yield
+
+    async def equip(self) -> None:
+        """Secrets of both sides, for processes that are started elsewhere."""
+        for store, namespace, name, common_name in (
+            (self.hub, self.hub_namespace, "argocd-agent-principal-tls", "principal"),
+            (self.workload, self.agent_namespace, "argocd-agent-client-tls", self.agent),
+        ):
+            pair = self._pki.pair(common_name, server=common_name == "principal")
+            await self._pki.equip(store, namespace=namespace, name=name, pair=pair)
+
+    def free_port(self) -> int:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            return int(probe.getsockname()[1])
 
     # The two sides, each by its own namespaces.
 
