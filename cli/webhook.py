@@ -68,6 +68,11 @@ MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of the container's own, in me
     is_flag=True,
     help="Do not watch Secrets; rules on clusters and repositories are silent.",
 )
+@click.option(
+    "--denial-events",
+    is_flag=True,
+    help="Write an event beside each refused object, one every five seconds at most.",
+)
 @settings.log_options
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:
@@ -102,6 +107,7 @@ def _serving(given: dict[str, Any], source: CertificateSource) -> Serving:
             review_port=given["port"],
             certificates=source,
             certificate_folder=given["certificate_folder"],
+            denial_events=given["denial_events"],
             dns_names=(
                 f"{SERVICE}.{guarding.home}.svc",
                 f"{SERVICE}.{guarding.home}.svc.cluster.local",
@@ -195,6 +201,9 @@ def unregister_command(given: dict[str, Any]) -> None:
     for gone in removed:
         click.echo(f"removed {gone.kind} {gone.name}")
         if gone.owner:
-            click.echo(f"  it is also managed by {gone.owner}, which may put it back: stop that first")
+            click.echo(
+                f"  it is also managed by {gone.owner}, which may put it back without a caBundle: then writes to"
+                " Argo CD's kinds fail until `tiphys webhook register`. Stop that first, then unregister again"
+            )
     if not removed:
         click.echo("nothing was registered")

@@ -23,7 +23,7 @@ from tiphys.running import first_of
 from webhook.accounts import AccessReviews
 from webhook.application import Application, Endpoint
 from webhook.arbiter import Listening, ReviewArbiter
-from webhook.counting import Counting
+from webhook.counting import CACHE_SILENCE, CONFIGURATION_BROKEN, Counting
 from webhook.deciding import Decisions, Known
 from webhook.keeping import Keeper, Keeping
 from webhook.knowing import Knowledge
@@ -126,13 +126,18 @@ class WorkerBackground:
 
     def _told(self, what: str, trouble: str) -> None:
         self._reporter.trouble(what, trouble)
+        if what == "configuration":
+            CONFIGURATION_BROKEN.set(bool(trouble))
         if trouble:
             log.error("trouble", **{logs.NAME: what, logs.REASON: trouble})
 
     async def _report(self) -> None:
         assert self.knowledge is not None
         while True:
-            self._reporter.caches(self.knowledge.health)
+            health = self.knowledge.health
+            self._reporter.caches(health)
+            for name, cache in health.items():
+                CACHE_SILENCE.labels(name).set(cache.silence)
             for what, trouble in self.knowledge.troubles.items():
                 self._reporter.trouble(what, trouble)
             await asyncio.sleep(REPORT_SECONDS)
@@ -236,7 +241,7 @@ class _KeeperThread:
         store = await serving.connect()
         try:
             keeper = Keeper(store, serving.keeping)
-            knowledge = Knowledge(store, serving.keeping.guarding, told=lambda _what, _trouble: None)
+            knowledge = Knowledge(store, serving.keeping.guarding, told=keeper.announcer.troubled)
             self._pages = create_pages(keeper, knowledge, serving.registration)
             self._begun.set()
             async with asyncio.TaskGroup() as group:

@@ -38,6 +38,17 @@ CERTIFICATE_EXPIRY = metrics.gauge(
 CERTIFICATE_REFUSED = metrics.counter(
     "tiphys_webhook_certificate_refused_total", "Times that a worker met a certificate it must not serve."
 )
+CACHE_SILENCE = metrics.gauge(
+    "tiphys_webhook_cache_silence_seconds",
+    "Seconds since a cache last heard of the API server, of the worst worker; rules on neighbours end at 180.",
+    labels=("cache",),
+    across="livemax",
+)
+CONFIGURATION_BROKEN = metrics.gauge(
+    "tiphys_webhook_configuration_broken",
+    "1 while the ConfigMap cannot be read and the last good configuration counts.",
+    across="livemax",
+)
 
 JUDGED_KINDS = frozenset({"AppProject", "Application", "ApplicationSet", "Secret", "ConfigMap", "Pod"})
 """Kinds that are a metric's label; others count as `other`, whatever an admin registers."""
@@ -53,6 +64,7 @@ class Counting:
         # A metric's child is looked up once for each combination of labels: that is what costs.
         self._reviews: dict[tuple[str, str, str, str], object] = {}
         self._seconds: dict[str, object] = {}
+        self._findings: dict[tuple[str, str], object] = {}
 
     def answered(self, path: str, review: Review, answer: Answer, seconds: float) -> None:
         result = "allowed" if answer.allowed else "denied"
@@ -90,7 +102,11 @@ class Counting:
 
     def judged(self, review: Review, judgements: Sequence[Judgement]) -> None:
         for judgement in judgements:
-            FINDINGS.labels(judgement.finding.rule, judgement.action.value).inc()
+            key = (judgement.finding.rule, judgement.action.value)
+            found = self._findings.get(key)
+            if found is None:  # as many as there are rules and actions
+                found = self._findings[key] = FINDINGS.labels(*key)
+            found.inc()  # type: ignore[attr-defined]
             if judgement.exemption is not None:
                 EXEMPTIONS.labels(judgement.finding.rule).inc()
                 self._reporter.exempted(judgement.finding.rule, judgement.exemption.reason)

@@ -26,6 +26,7 @@ from kube.projecting import whole
 from kube.resources import SECRETS
 from kube.store import Object, Store
 from tiphys import __version__, logs
+from webhook.announcing import Announcer
 from webhook.installing import ensure_installation_id
 from webhook.knowing import Guarding
 from webhook.registering import LEADER_LEASE, Upkeep
@@ -63,6 +64,8 @@ class Keeping:
     certificates: CertificateSource = CertificateSource.OWN
     certificate_folder: Path | None = None
     dns_names: tuple[str, ...] = ()
+    denial_events: bool = False
+    """Whether denials become Kubernetes events."""
 
     @property
     def leaf_folder(self) -> Path:
@@ -88,7 +91,8 @@ class Keeper:
         self._store = store
         self._keeping = keeping
         self.state = State()
-        self.reports = Reports()
+        self.announcer = Announcer(store, home=keeping.guarding.home, denials=keeping.denial_events)
+        self.reports = Reports(denied=self.announcer.denied)
         self._look_again = asyncio.Event()
         self._watches: dict[str, Cache[Object]] = {}
         self._file_bundles: tuple[bytes, ...] = (b"",)
@@ -102,6 +106,7 @@ class Keeper:
         self._keeping.leaf_folder.mkdir(parents=True, exist_ok=True)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._receive_reports(), name="reports of workers")
+            group.create_task(self.announcer.run(), name="events")
             group.create_task(self._election.run(self._lead), name="election")
             group.create_task(self._beat(), name="replica lease")
             group.create_task(self._probe(), name="probe of our own port")

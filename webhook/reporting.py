@@ -8,7 +8,7 @@ import contextlib
 import os
 import socket
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -92,7 +92,8 @@ class WorkerState:
 class Reports:
     """The keeper's end: what all workers told, bounded."""
 
-    def __init__(self) -> None:
+    def __init__(self, denied: Callable[[Denial], None] = lambda _: None) -> None:
+        self._denied = denied
         self.denials: deque[Denial] = deque(maxlen=REMEMBERED_DENIALS)
         self.exemptions: dict[tuple[str, str], int] = {}
         self.workers: dict[int, WorkerState] = {}
@@ -103,7 +104,9 @@ class Reports:
             message = orjson.loads(datagram)
             worker = self._worker(int(message["worker"]))
             if "denial" in message:
-                self.denials.appendleft(Denial(**message["denial"]))
+                denial = Denial(**message["denial"])
+                self.denials.appendleft(denial)
+                self._denied(denial)
             if "exemption" in message:
                 self._exempted(*message["exemption"])
             worker.caches = message.get("caches", worker.caches)

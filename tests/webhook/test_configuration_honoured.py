@@ -51,6 +51,13 @@ def test_a_broken_configmap_keeps_the_last_good_one_and_says_so(guarded: Guarded
             until(
                 lambda: "the last good configuration stays" in guarded.guard.log, what="the log tells it too"
             )
+            until(
+                lambda: (
+                    "BrokenConfiguration" in guarded.kubectl("get", "events", "-n", guarded.guard.home).stdout
+                ),
+                what="an event",
+            )
+            assert "tiphys_webhook_configuration_broken 1.0" in guarded.guard.page("/metrics")[1]
     until(lambda: is_refused(guarded), what="no configuration at all: the defaults")
 
 
