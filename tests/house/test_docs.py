@@ -17,7 +17,19 @@ PAGES = sorted(
     for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "tests/cluster/README.md"]
 )
 WRITTEN = [page for page in PAGES if GENERATED not in (ROOT / page).read_text()[:200]]
-REAL_CLUSTER = {"kubectl", "docker", "kind", "git", "argocd", "curl", "helm", "export", "cd", "apt-get"}
+REAL_CLUSTER = {
+    "kubectl",
+    "docker",
+    "kind",
+    "git",
+    "argocd",
+    "curl",
+    "helm",
+    "kustomize",
+    "export",
+    "cd",
+    "apt-get",
+}
 """Commands of others: they need a cluster or a machine of the reader's."""
 
 
