@@ -64,6 +64,7 @@ class Agent:
                 guard=self._guard,
                 writer=writer,
                 report_gone=partial(self._tell, Message.DELETE, APPLICATION),
+                given=self._observer.given,
             ),
             commands=Commands(
                 settings=settings,

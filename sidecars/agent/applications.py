@@ -51,13 +51,16 @@ class Applications:
         guard: Guard,
         writer: Writer,
         report_gone: Callable[[Object], object],
+        given: Callable[[Object], None],
     ) -> None:
+        """`given` hears of a copy before it is created: its status is no news to the principal."""
         self._store = store
         self._settings = settings
         self._holdings = holdings
         self._guard = guard
         self._writer = writer
         self._report_gone = report_gone
+        self.given = given
 
     async def apply(self, message: Message, incoming: Object, *, principal_uid: str) -> None:
         placement = at_agent(
@@ -187,6 +190,7 @@ class _Change:
             return None
         self._applications.expect(self._copy)
         if local is None:
+            self._applications.given(self._copy)
             return self._copy
         result = application_updated(local, self._copy)
         done = value(local, "metadata", "annotations", OPERATION_DONE)

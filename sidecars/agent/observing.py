@@ -67,6 +67,11 @@ class Observer:
                 if drift is Drift.REPORT:
                     self._tell(Message.DELETE, kind, old)
 
+    def given(self, copy: Object) -> None:
+        """Created with the status that the principal has: telling it would cost each end a write or a look."""
+        if value(copy, "operation") is None:
+            self._told[key_of(APPLICATION, copy)] = _status_of(copy)
+
     def _status(self, new: Object) -> None:
         key = key_of(APPLICATION, new)
         if not self._started:
