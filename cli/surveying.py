@@ -1,5 +1,6 @@
 """What a cluster holds, listed in pages, so that memory does not grow with it."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ from argocd.summaries import summarize_secret
 from cli.judging import Survey
 from kube.errors import ForbiddenError, GoneError, NotFoundError
 from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS
-from kube.store import Object, Resource, Store
+from kube.store import Object, Page, Resource, Store
 
 PAGE = 200
 """Objects of a request: an Application with its status has up to 40 KB, so a page has some megabytes."""
@@ -32,10 +33,30 @@ class Listing:
         namespace: str | None = None,
         label_selector: str = "",
     ) -> AsyncIterator[list[Object]]:
-        token = ""
+        """The next page is asked for while this one is looked at."""
+
+        def ask(token: str) -> asyncio.Task[Page]:
+            return asyncio.create_task(
+                self._page(resource, namespace=namespace, label_selector=label_selector, token=token),
+                name=f"list {resource.plural}",
+            )
+
+        asked: asyncio.Task[Page] | None = ask("")
+        try:
+            while asked is not None:
+                page = await asked
+                asked = ask(page.continue_token) if page.continue_token else None
+                yield page.items
+        finally:
+            if asked is not None:
+                asked.cancel()
+
+    async def _page(
+        self, resource: Resource, *, namespace: str | None, label_selector: str, token: str
+    ) -> Page:
         while True:
             try:
-                page = await self.store.list(
+                return await self.store.list(
                     resource,
                     namespace=namespace,
                     label_selector=label_selector,
@@ -47,11 +68,6 @@ class Listing:
                 token = (error.status.get("metadata") or {}).get("continue", "")
                 if not token:
                     raise
-                continue
-            yield page.items
-            token = page.continue_token
-            if not token:
-                return
 
     async def everywhere(
         self, resource: Resource, *, label_selector: str = ""

@@ -166,16 +166,16 @@ def _processor_side_by_side(ours: Callable[[], object], theirs: Callable[[], obj
 
 
 def _peak(folder: Path) -> float:
-    """MiB of a process that checks a folder."""
+    """MiB of a process that checks a folder; getrusage would count what forked it."""
     code = (
-        "import resource, sys\nfrom cli.check import command\n"
+        "import sys\nfrom cli.check import command\n"
         "try:\n    command([*sys.argv[1:], '--jobs', '1'])\nexcept SystemExit:\n"
-        "    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)\n"
+        "    print(open('/proc/self/status').read().partition('VmHWM:')[2].split()[0])\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True, timeout=300
     )
-    return float(done.stdout.splitlines()[-1])
+    return float(done.stdout.splitlines()[-1]) / 1024
 
 
 def _starts() -> tuple[float, float]:
