@@ -65,9 +65,7 @@ def serving(mode: str, *, applications: int = 0, projects: int = 0, events: floa
         certificate = authority.pair.certificate
         publish(Path(folder), {CERTIFICATE: leaf.certificate, KEY: leaf.key, BUNDLE: certificate})
         (Path(folder) / "metrics").mkdir()
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = free_port()
         numbers = [str(number) for number in (port, applications, projects, events)]
         process = subprocess.Popen(
             [sys.executable, "-m", "scripts.bench.reviewing", mode, folder, *numbers],
@@ -79,6 +77,13 @@ def serving(mode: str, *, applications: int = 0, projects: int = 0, events: floa
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(timeout=30)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
 
 
 def _wait(port: int, process: subprocess.Popen[bytes]) -> None:
