@@ -15,7 +15,7 @@ from tiphys import logs, settings
 from tiphys.errors import CallError
 from tiphys.running import Running, run
 from webhook.arbiter import Listening
-from webhook.checking import Status, bundle_to_register, check_url, status
+from webhook.checking import bundle_to_register, check_url, status
 from webhook.children import Serving
 from webhook.keeping import CertificateSource, Keeping, replica_identity
 from webhook.knowing import Guarding
@@ -174,23 +174,10 @@ def status_command(given: dict[str, Any], form: str) -> None:
     if form == "json":
         click.echo(json.dumps(asdict(found), indent=2))
     else:
-        _tell(found)
+        for line in found.lines():
+            click.echo(line)
     if not found.guarded:
         raise click.exceptions.Exit(1)
-
-
-def _tell(found: Status) -> None:
-    click.echo(
-        f"{'guarded' if found.guarded else 'NOT guarded'}: a bad project in a dry run was {found.probe}"
-    )
-    click.echo(f"leader: {found.leader or 'none'}")
-    for replica in found.replicas:
-        click.echo(
-            f"replica: {replica.name} {replica.version}{'' if replica.alive else ' (no sign of life)'}"
-        )
-    for title, lines in (("problem", found.problems), ("weaker", found.weaknesses)):
-        for line in lines:
-            click.echo(f"{title}: {line}")
 
 
 @command.command("unregister")

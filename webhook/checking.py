@@ -46,6 +46,8 @@ class Status:
 
     guarded: bool = False
     probe: str = ""
+    certificate: str = ""
+    """Until when it is valid, and whether the API server will trust it."""
     leader: str = ""
     replicas: list[Replica] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -53,20 +55,53 @@ class Status:
     weaknesses: list[str] = field(default_factory=list)
     """What is guarded less well than it could be."""
 
+    def lines(self) -> Iterator[str]:
+        yield f"{'guarded' if self.guarded else 'NOT guarded'}: a bad project in a dry run was {self.probe}"
+        yield f"certificate: {self.certificate}"
+        yield f"leader: {self.leader or 'none'}"
+        for replica in self.replicas:
+            yield f"replica: {replica.name} {replica.version}{'' if replica.alive else ' (no sign of life)'}"
+        yield from (f"problem: {line}" for line in self.problems)
+        yield from (f"weaker: {line}" for line in self.weaknesses)
+
 
 async def status(store: Store, registration: Registration, *, now: datetime) -> Status:
     found = Status()
-    found.problems += [line async for line in _registered(store, registration, now=now)]
+    leaf = await _find_leaf(store, registration)
+    found.problems += [line async for line in _registered(store, registration, leaf, now=now)]
+    found.certificate = await _certificate(store, leaf, now=now)
     await _find_replicas(store, registration, found, now=now)
     await _probe(store, registration, found)
     found.weaknesses += [line async for line in _weaknesses(store, registration)]
     return found
 
 
-async def _registered(store: Store, registration: Registration, *, now: datetime) -> AsyncIterator[str]:
+async def _find_leaf(store: Store, registration: Registration) -> KeyPair | None:
     secret = await _get(store, SECRETS, f"{SECRET_NAME}-tls", registration.home)
     data = decoded_data(secret)
-    leaf = _leaf(data.get("tls.crt", b""), data.get("tls.key", b""))
+    return _leaf(data.get("tls.crt", b""), data.get("tls.key", b""))
+
+
+async def _certificate(store: Store, leaf: KeyPair | None, *, now: datetime) -> str:
+    if leaf is None:
+        return f"none in Secret {SECRET_NAME}-tls; if it comes from files, the dry run alone shows whether it is trusted"
+    ends = leaf.leaf.not_valid_after_utc
+    validity = f"{'expired at' if now >= ends else 'valid until'} {ends:%Y-%m-%dT%H:%M:%SZ}"
+    bundles = [
+        bundle
+        for resource, _ in CONFIGURATIONS
+        if (held := await _get(store, resource, NAME, None)) is not None
+        for bundle in bundles_of(held)
+    ]
+    if not bundles:
+        return f"{validity}; nothing is registered that could trust it"
+    agrees = all(verifies(bundle, leaf.leaf, now=now) for bundle in bundles)
+    return f"{validity}; the caBundle {'agrees' if agrees else 'DOES NOT agree'}"
+
+
+async def _registered(
+    store: Store, registration: Registration, leaf: KeyPair | None, *, now: datetime
+) -> AsyncIterator[str]:
     for resource, made in CONFIGURATIONS:
         held = await _get(store, resource, NAME, None)
         if held is None:
