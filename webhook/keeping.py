@@ -43,6 +43,8 @@ PROBE_SECONDS = 5.0
 
 WORKER_SILENCE_SECONDS = 30.0
 ERROR_PAUSE_SECONDS = 2.0
+INSTALLATION_PAUSE_SECONDS = 20.0
+"""Nothing waits for the installation id."""
 
 log = logs.get_logger()
 
@@ -184,13 +186,17 @@ class Keeper:
             log.info(step)
 
     async def _ensure_installation_id(self) -> None:
-        try:
-            told = await ensure_installation_id(self._store, self._keeping.guarding)
-        except ApiError as error:
-            self._trouble("installation id", str(error))
-        else:
+        while True:
+            try:
+                told = await ensure_installation_id(self._store, self._keeping.guarding)
+            except ApiError as error:
+                self._trouble("installation id", str(error))
+                await asyncio.sleep(INSTALLATION_PAUSE_SECONDS)
+                continue
+            self._trouble("installation id", "")
             if told:
                 log.info(told)
+            return
 
     # The leaf
 
