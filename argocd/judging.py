@@ -76,6 +76,7 @@ class Surroundings:
 
 
 Fact = TypeVar("Fact")
+_UNKNOWN: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +95,8 @@ class Case:
 
     def once(self, find: Callable[["Case"], Fact]) -> Fact:
         """What the function finds in this case, worked out for the first rule that asks."""
-        try:
-            fact: Fact = self.facts[find]
-        except KeyError:
+        fact: Fact = self.facts.get(find, _UNKNOWN)
+        if fact is _UNKNOWN:  # an exception would cost more than most facts do
             fact = self.facts[find] = find(self)
         return fact
 
