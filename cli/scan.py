@@ -71,7 +71,7 @@ SHOWN = 20
 def command(*, form: str, details: bool, output: Path | None, fail_on: str, **given: Any) -> None:
     """Judge what is in a cluster already: what would be denied if it were applied today.
 
-    Ends with 0 if nothing is denied, 1 if something is, 2 if something could not be listed.
+    Ends with 0 if nothing is denied, 1 if something is, 2 if a kind could not be listed.
     """
     with _progress() as seen:
         scanned = asyncio.run(_scan(given, seen))

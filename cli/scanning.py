@@ -73,7 +73,6 @@ class Scan:
     async def run(self) -> Scanned:
         known = await survey(self._store, self._configuration, applications=False)
         self._scanned.notes = known.notes
-        self._scanned.complete = not known.notes
         surroundings = known.surroundings(self._configuration)
         listing = Listing(self._store, self._configuration.argocd.namespace, known.notes)
         if known.settings is not None:
@@ -81,6 +80,7 @@ class Scan:
         await self._applications(listing, known, surroundings)
         for resource, pages in self._others(listing):
             await self._all(resource, pages, surroundings)
+        self._scanned.complete = not (known.notes or self._scanned.result.unreadable)
         return self._scanned
 
     def _others(self, listing: Listing) -> Iterable[tuple[Resource, AsyncIterator[list[Object]]]]:
@@ -125,7 +125,6 @@ class Scan:
         except NotFoundError:
             return True  # a cluster without that kind has none of it
         except ForbiddenError as error:
-            self._scanned.complete = False
             self._scanned.result.unreadable.append(Unreadable(Place(resource.plural, 0, 0), str(error)))
             return False
         return True

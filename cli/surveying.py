@@ -1,7 +1,8 @@
 """What a cluster holds, listed in pages, so that memory does not grow with it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +33,7 @@ class Listing:
         *,
         namespace: str | None = None,
         label_selector: str = "",
-    ) -> AsyncIterator[list[Object]]:
+    ) -> AsyncGenerator[list[Object], None]:
         """The next page is asked for while this one is looked at."""
 
         def ask(token: str) -> asyncio.Task[Page]:
@@ -71,11 +72,12 @@ class Listing:
 
     async def everywhere(
         self, resource: Resource, *, label_selector: str = ""
-    ) -> AsyncIterator[list[Object]]:
+    ) -> AsyncGenerator[list[Object], None]:
         """All namespaces, or Argo CD's where the others are not for us to see."""
         try:
-            async for items in self.pages(resource, label_selector=label_selector):
-                yield items
+            async with aclosing(self.pages(resource, label_selector=label_selector)) as pages:
+                async for items in pages:
+                    yield items
         except ForbiddenError:
             self.notes.append(
                 f"{resource.plural} are only seen in {self.argocd_namespace}: no right to list all"
@@ -83,8 +85,11 @@ class Listing:
         else:
             return
         namespace = self.argocd_namespace
-        async for items in self.pages(resource, namespace=namespace, label_selector=label_selector):
-            yield items
+        async with aclosing(
+            self.pages(resource, namespace=namespace, label_selector=label_selector)
+        ) as pages:
+            async for items in pages:
+                yield items
 
 
 async def survey(
