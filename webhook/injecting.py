@@ -4,13 +4,13 @@ The template comes from the admin alone. What a pod's annotations may change is 
 value of theirs becomes an image, a command, a volume or a part of a security context.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from argocd import names, reading
+from webhook.quantities import amount, exceeds
 from webhook.sidecar_templates import ROLES, Template
 
 Object = dict[str, Any]
@@ -18,16 +18,15 @@ Object = dict[str, Any]
 INJECTED = "tiphys.dev/injected"
 """Annotation that the webhook leaves: which role was injected."""
 
-_QUANTITY = re.compile(r"[0-9]{1,12}(\.[0-9]{1,3})?(m|k|M|G|T|Ki|Mi|Gi|Ti)?")
 _LEVELS = frozenset({"debug", "info", "warning", "error"})
 
 OVERRIDES: Mapping[str, tuple[str, str]] = {
-    "tiphys.dev/inject-cpu-request": ("requests", "cpu"),
-    "tiphys.dev/inject-memory-request": ("requests", "memory"),
     "tiphys.dev/inject-cpu-limit": ("limits", "cpu"),
     "tiphys.dev/inject-memory-limit": ("limits", "memory"),
+    "tiphys.dev/inject-cpu-request": ("requests", "cpu"),
+    "tiphys.dev/inject-memory-request": ("requests", "memory"),
 }
-"""Annotations of a pod that replace the template's resources; each value is a Kubernetes quantity."""
+"""Annotations of a pod that replace the template's resources, limits first; values are Kubernetes quantities."""
 
 LOG_LEVEL = "tiphys.dev/inject-log-level"
 """One of debug, info, warning, error: becomes the environment variable TIPHYS_LOG_LEVEL of the sidecar."""
@@ -123,15 +122,8 @@ def _ordinal(metadata: Mapping[str, Any]) -> str | None:
 
 def _container(pod: Mapping[str, Any], template: Template) -> tuple[Object, list[str]]:
     annotations = reading.mapping(pod, "metadata", "annotations")
-    container, warnings = template.container(), []
-    for annotation, (section, resource) in OVERRIDES.items():
-        value = reading.text(annotations, annotation)
-        if not value:
-            continue
-        if _QUANTITY.fullmatch(value):
-            container.setdefault("resources", {}).setdefault(section, {})[resource] = value
-        else:
-            warnings.append(f"{annotation}: {value[:32]!r} is not a quantity; the template's value is used")
+    container = template.container()
+    container["resources"], warnings = _resources(container["resources"], annotations)
     level = reading.text(annotations, LOG_LEVEL)
     if level in _LEVELS:
         others = [variable for variable in container.get("env", ()) if variable["name"] != "TIPHYS_LOG_LEVEL"]
@@ -139,6 +131,30 @@ def _container(pod: Mapping[str, Any], template: Template) -> tuple[Object, list
     elif level:
         warnings.append(f"{LOG_LEVEL}: {level[:32]!r} is none of {', '.join(sorted(_LEVELS))}; ignored")
     return container, warnings
+
+
+def _resources(resources: Object, annotations: Mapping[str, Any]) -> tuple[Object, list[str]]:
+    """An override is used if an API server will accept what it leads to: a bad one must not cost the pod."""
+    warnings = []
+    for annotation, (section, resource) in OVERRIDES.items():
+        value = reading.text(annotations, annotation)
+        if not value:
+            continue
+        if amount(value) is None:
+            warnings.append(f"{annotation}: {value[:32]!r} is not a quantity; the template's value is used")
+            continue
+        changed = {**resources, section: {**resources.get(section, {}), resource: value}}
+        request, limit = (reading.value(changed, side, resource) for side in ("requests", "limits"))
+        if not exceeds(request, limit):
+            resources = changed
+        elif section == "limits":
+            # As Kubernetes does where only a limit is given.
+            resources = {**changed, "requests": {**changed["requests"], resource: value}}
+        else:
+            warnings.append(
+                f"{annotation}: {value} is more than the limit {limit}; the template's value is used"
+            )
+    return resources, warnings
 
 
 def _append(pod: Mapping[str, Any], key: str, items: list[Object]) -> list[Object]:

@@ -13,6 +13,7 @@ import yaml
 
 from argocd import reading
 from tiphys.errors import CallError
+from webhook.quantities import exceeds
 
 Object = dict[str, Any]
 
@@ -123,15 +124,29 @@ def _container(container: Any, origin: str) -> Object:
     resources = container.get("resources") or {}
     if not isinstance(resources, dict):
         raise TemplateError(f"{origin}: resources must be a mapping")
-    requests = {**DEFAULT_REQUESTS, **reading.mapping(resources, "requests")}
     complete = {
         **container,
-        "resources": {**resources, "requests": requests},
+        "resources": {**resources, "requests": _requests(resources, origin)},
         "securityContext": copy.deepcopy(dict(SECURITY_CONTEXT)),
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
     complete.pop("name", None)  # the role names it
     return complete
+
+
+def _requests(resources: Mapping[str, Any], origin: str) -> Object:
+    limits = reading.mapping(resources, "limits")
+    least = {
+        key: limits[key] if exceeds(value, limits.get(key)) else value
+        for key, value in DEFAULT_REQUESTS.items()
+    }
+    requests = {**least, **reading.mapping(resources, "requests")}
+    for key, value in requests.items():
+        if exceeds(value, limits.get(key)):
+            raise TemplateError(
+                f"{origin}: resources: the request of {key} {value} is more than its limit {limits[key]}"
+            )
+    return requests
 
 
 def _volume(volume: Any, origin: str) -> Object:

@@ -66,6 +66,38 @@ def test_the_security_context_is_complete(case: str) -> None:
     assert container["resources"]["requests"] == {"cpu": "20m", "memory": "96Mi"}
 
 
+@pytest.mark.parametrize(
+    ("annotations", "requests", "limits", "warned"),
+    [
+        ({"memory-limit": "64Mi"}, {"cpu": "20m", "memory": "64Mi"}, {"memory": "64Mi"}, False),
+        ({"memory-limit": "1Gi"}, {"cpu": "20m", "memory": "96Mi"}, {"memory": "1Gi"}, False),
+        ({"memory-request": "300Mi"}, {"cpu": "20m", "memory": "96Mi"}, {"memory": "256Mi"}, True),
+        (
+            {"memory-request": "300Mi", "memory-limit": "1Gi"},
+            {"cpu": "20m", "memory": "300Mi"},
+            {"memory": "1Gi"},
+            False,
+        ),
+        ({"cpu-limit": "10m"}, {"cpu": "10m", "memory": "96Mi"}, {"cpu": "10m", "memory": "256Mi"}, False),
+    ],
+)
+def test_overrides_never_leave_a_request_above_its_limit(
+    annotations: dict[str, str], requests: dict[str, str], limits: dict[str, str], *, warned: bool
+) -> None:
+    pod = pod_of("native-sidecar")
+    asked = {f"tiphys.dev/inject-{key}": value for key, value in annotations.items()}
+    pod["metadata"]["annotations"].update(asked)
+    result = inject(pod, TEMPLATES)
+    assert result.patch[0]["value"][0]["resources"] == {"requests": requests, "limits": limits}
+    assert bool(result.warnings) is warned
+
+
+def test_a_template_with_a_small_limit_gets_no_larger_request() -> None:
+    text = "container: {image: i, resources: {limits: {memory: 64Mi}}}"
+    container = parse_template("agent", text, origin="x").container()
+    assert container["resources"]["requests"] == {"cpu": "20m", "memory": "64Mi"}
+
+
 @pytest.mark.parametrize("automount", [True, False])
 @pytest.mark.parametrize("role", ["agent", "principal"])
 def test_injected_pods_pass_pod_security_restricted_on_a_real_api_server(
@@ -116,6 +148,10 @@ def test_injected_pods_pass_pod_security_restricted_on_a_real_api_server(
         ("container: {image: i, env: [{value: v}]}", r"env\[0\].name is missing"),
         ("container: {image: i, resources: []}\nvolumes: []", None),
         ("container: {image: i, resources: [1]}", "resources must be a mapping"),
+        (
+            "container: {image: i, resources: {requests: {cpu: 2}, limits: {cpu: 1500m}}}",
+            "the request of cpu 2 is more than its limit 1500m",
+        ),
         ("container: {image: i}\nvolumes: [{name: tmp, emptyDir: {}}]", "must begin with tiphys-"),
         (
             "container: {image: i}\nvolumes: [{name: tiphys-x, hostPath: {path: /}}]",
