@@ -14,6 +14,7 @@ from kube.embedded import EmbeddedStore
 from kube.errors import ApiError
 from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, PODS
 from kube.store import EventKind, Identity, Object, Resource
+from tiphys.errors import SurroundingsError
 
 ARGOCD, HOME, TEAM = names.DEFAULT_NAMESPACE, names.TIPHYS_NAMESPACE, "team-web"
 MANAGED, AUTONOMOUS = "prod", "edge"
@@ -78,19 +79,18 @@ async def arrived(
     holds: Callable[[Object], Any] = bool,
 ) -> Object:
     """Watches until the object is there and as it should be."""
-    async with (
-        asyncio.timeout(ARRIVE_SECONDS),
-        aclosing(store.watch(resource, namespace=namespace, resource_version="0")) as events,
-    ):
-        async for event in events:
-            kind, thing = event.kind, event.object
-            if (
-                kind in {EventKind.ADDED, EventKind.MODIFIED}
-                and thing["metadata"]["name"] == name
-                and holds(thing)
-            ):
-                return thing
-    raise AssertionError("a watch ends only with its store")
+    with contextlib.suppress(TimeoutError):
+        async with (
+            asyncio.timeout(ARRIVE_SECONDS),
+            aclosing(store.watch(resource, namespace=namespace, resource_version="0")) as events,
+        ):
+            async for event in events:
+                kind, thing = event.kind, event.object
+                if kind not in {EventKind.ADDED, EventKind.MODIFIED} or thing["metadata"]["name"] != name:
+                    continue
+                if holds(thing):
+                    return thing
+    raise SurroundingsError(f"{resource.kind} {name} did not arrive within {ARRIVE_SECONDS:g} s")
 
 
 def project(name: str, *, labels: dict[str, str] | None = None, **spec: Any) -> Object:

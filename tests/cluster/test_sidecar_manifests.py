@@ -1,13 +1,16 @@
 """The sidecars' manifests on a real API server, and the sidecars with the identities and rights that they give."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
 
+from cli.main import tiphys
 from scripts.cluster.controlplane import Cluster
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
@@ -102,3 +105,48 @@ def test_the_dashboard_shows_only_metrics_that_exist() -> None:
             assert named
             for metric in named:
                 assert f"`{metric.rstrip(')')}`" in documented
+
+
+@pytest.mark.parametrize("overlay", [*SIDECARS, "webhook-only"])
+def test_the_command_line_understands_what_the_pods_are_started_with(cluster: Cluster, overlay: str) -> None:
+    for thing in rendered(cluster, overlay):
+        if thing["kind"] != "Deployment":
+            continue
+        (container,) = thing["spec"]["template"]["spec"]["containers"]
+        name, *words = container["args"]
+        command = tiphys.get_command(click.Context(tiphys), name)
+        assert command is not None, name
+        command.make_context(name, words, parent=click.Context(tiphys, info_name="tiphys"))
+
+
+@pytest.mark.parametrize("component", sorted(path.name for path in (MANIFESTS / "components").iterdir()))
+def test_every_component_can_be_added_to_an_overlay(cluster: Cluster, component: str, tmp_path: Path) -> None:
+    """Kinds of cert-manager and the Prometheus operator are not on this API server: rendered, not applied."""
+    copy = tmp_path / "manifests"
+    shutil.copytree(MANIFESTS, copy)
+    own = copy / "overlays" / "own"
+    own.mkdir()
+    base = "workload-managed" if component in {"agent-autonomous", "workload-role"} else "control-plane"
+    used = [f"../../components/{component}"]
+    (own / "kustomization.yaml").write_text(
+        yaml.safe_dump(
+            {
+                "apiVersion": "kustomize.config.k8s.io/v1beta1",
+                "kind": "Kustomization",
+                "resources": [f"../{base}"],
+                # Resources of a component that the overlay has already would be there twice.
+                "components": [] if component == "network-policies" else used,
+            }
+        )
+    )
+    made = list(yaml.safe_load_all(cluster.kubectl("kustomize", str(own)).stdout))
+    added = {
+        "agent-autonomous": ("Role", "tiphys-agent"),
+        "cert-manager": ("Certificate", "tiphys-webhook"),
+        "injection": ("ConfigMap", "tiphys-injection"),
+        "monitoring": ("ConfigMap", "tiphys-dashboard"),
+        "network-policies": ("NetworkPolicy", "tiphys-webhook"),
+        "registration": ("ValidatingWebhookConfiguration", "tiphys"),
+        "workload-role": ("ConfigMap", "tiphys"),
+    }[component]
+    assert added in {(thing["kind"], thing["metadata"]["name"]) for thing in made}
