@@ -197,10 +197,6 @@ class Principal:
             if report.complete:
                 self._connector.give_operations(agent)
 
-        def done(event: Event) -> None:
-            if agent.done(event) and agent.link.compares:
-                agent.link.comparer.want(STATUS if mode is Mode.MANAGED else SPECS)
-
         async def handle(event: Event) -> None:
             await self._handle(agent, event)
 
@@ -214,11 +210,17 @@ class Principal:
             listings=Listings(entries, version=lambda: self.knowledge.changes),
             found=found,
             compared=compared,
-            done=done,
+            done=lambda event: self._done(agent, event),
             everything=lambda: self._connector.everything(agent),
             figures=figures.PRINCIPAL,
             surroundings=self._surroundings,
         )
+
+    def _done(self, agent: Agent, event: Event) -> None:
+        """An event needs no more sending. Of an operation it may be unclear how it stands by now."""
+        # A plain agent's next status tells: its controller writes one every few minutes.
+        if agent.done(event) and agent.link.compares:
+            agent.link.comparer.want(STATUS if agent.mode is Mode.MANAGED else SPECS)
 
     async def _handle(self, agent: Agent, event: Event) -> None:
         if event.target == WireTarget.RESOURCE_RESYNC:

@@ -20,6 +20,7 @@ class Agent:
     __slots__ = (
         "_given",
         "_had",
+        "_over",
         "_told",
         "link",
         "met",
@@ -45,6 +46,7 @@ class Agent:
         """Those of which the agent said that there is no operation, when it was not known to have had it."""
         self._had: dict[tuple[str, str], set[str]] = {}
         self._given: dict[tuple[str, str], tuple[str, int]] = {}
+        self._over: dict[tuple[str, str], int] = {}
         self._told: dict[tuple[str, str], tuple[Any, Any, Any]] = {}
         self.link = make_link(self)
 
@@ -55,6 +57,8 @@ class Agent:
         place, given = _place(application), (operation_digest(application), _version(application))
         if self._given.get(place, ("", 0))[0] == given[0]:
             return False
+        if given[1] < self._over.get(place, 0):
+            return False  # a watch shows the past: that one is over
         self._given[place] = given
         self._had.pop(place, None)  # the same one once more is a new one
         return True
@@ -87,6 +91,7 @@ class Agent:
     def operation_over(self, hub: Object) -> None:
         """The hub has none: the next one is a new one, even if it looks the same. A watch may show the past."""
         place = _place(hub)
+        self._over[place] = max(_version(hub), self._over.get(place, 0))
         if _version(hub) > self._given.get(place, ("", 0))[1]:
             self._given.pop(place, None)
             self._had.pop(place, None)
@@ -119,6 +124,7 @@ class Agent:
         self._told.pop((namespace, name), None)
         self._had.pop((namespace, name), None)
         self._given.pop((namespace, name), None)
+        self._over.pop((namespace, name), None)
         for places in (self.refused, self.unsure, self.withheld):
             places.discard((namespace, name))
 
