@@ -4,6 +4,7 @@ import asyncio
 import os
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -128,7 +129,17 @@ class Crowd:
             await self.changed.wait_for(condition)
 
 
-async def run() -> list[Figure]:
+def run() -> list[Figure]:
+    """In a process of its own: grpc stays with the first event loop of a process."""
+    with ProcessPoolExecutor(1, mp_context=SPAWN) as pool:
+        return pool.submit(_run).result()
+
+
+def _run() -> list[Figure]:
+    return asyncio.run(_measured())
+
+
+async def _measured() -> list[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         papers = Papers.write(Path(folder))
         port = free_port()

@@ -46,7 +46,7 @@ def _pages(command: click.Command, *, path: str, line: str = "") -> Iterator[str
 
 def _row(option: click.Option, *, path: str) -> str:
     flags = ", ".join(f"`{flag}`" for flag in [*option.opts, *option.secondary_opts])
-    variable = f"tiphys_{path}_{option.name}".replace(" ", "_").replace("-", "_").upper()
+    variable = option.envvar or f"tiphys_{path}_{option.name}".replace(" ", "_").replace("-", "_").upper()
     return f"| {flags} | `{variable}` | {_default(option.default)} | {_cell(option.help or '')} |"
 
 
