@@ -29,7 +29,7 @@ OVERRIDES: Mapping[str, tuple[str, str]] = {
 """Annotations of a pod that replace the template's resources, limits first; values are Kubernetes quantities."""
 
 LOG_LEVEL = "tiphys.dev/inject-log-level"
-"""One of debug, info, warning, error: becomes the environment variable TIPHYS_LOG_LEVEL of the sidecar."""
+"""One of debug, info, warning, error: becomes the variable TIPHYS_<ROLE>_LOG_LEVEL of the sidecar."""
 
 
 class Reason(StrEnum):
@@ -126,8 +126,9 @@ def _container(pod: Mapping[str, Any], template: Template) -> tuple[Object, list
     container["resources"], warnings = _resources(container["resources"], annotations)
     level = reading.text(annotations, LOG_LEVEL)
     if level in _LEVELS:
-        others = [variable for variable in container.get("env", ()) if variable["name"] != "TIPHYS_LOG_LEVEL"]
-        container["env"] = [*others, {"name": "TIPHYS_LOG_LEVEL", "value": level}]
+        name = f"TIPHYS_{template.role.upper()}_LOG_LEVEL"
+        others = [variable for variable in container.get("env", ()) if variable["name"] != name]
+        container["env"] = [*others, {"name": name, "value": level}]
     elif level:
         warnings.append(f"{LOG_LEVEL}: {level[:32]!r} is none of {', '.join(sorted(_LEVELS))}; ignored")
     return container, warnings
