@@ -20,7 +20,10 @@ spec: {sourceRepos: ["%s"]}
 
 
 def plain(guarded: Guarded, text: str) -> str:
-    """Without what differs from run to run: the namespace, and kubectl's quotation of the whole manifest."""
+    """Without what differs from run to run: the namespace, kubectl's quotation of the whole manifest, and
+    warnings, some of which are about what other tests have left in the cluster.
+    """
+    text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("Warning: "))
     return re.sub(r"\\\"|\n(Resource|Name): .*|for: \"STDIN\": ", "", text.replace(guarded.argocd, "argocd"))
 
 
