@@ -118,6 +118,19 @@ def test_a_bad_pair_is_one_line_that_names_it_and_the_last_good_one_stays(
     assert files.guard.troubles == {}
 
 
+def test_a_certificate_that_expires_while_it_is_served_takes_the_replica_out_of_the_service(
+    files: Files,
+) -> None:
+    files.write(files.leaf(days=5 / 86400))
+    until(
+        lambda: "the certificate expired at" in files.guard.page("/readyz")[1],
+        what="the replica is not ready",
+    )
+    assert files.guard.page("/readyz")[0] == 503
+    files.write(files.leaf())
+    until(lambda: files.guard.page("/readyz")[0] == 200, what="it is ready with the next one")
+
+
 def test_register_needs_the_authority_named_and_the_leader_follows_a_new_one(
     files: Files, tmp_path: Path
 ) -> None:
