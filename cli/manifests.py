@@ -271,7 +271,8 @@ def build(node: Any) -> Any:
             for key, value in _merged(value_node).items():
                 result.setdefault(key, value)
             continue
-        key = key_node.value if key_node.tag == _STRING else build(key_node)
+        # The same few words in all manifests: one of each is kept.
+        key = sys.intern(key_node.value) if key_node.tag == _STRING else build(key_node)
         try:
             repeated = key in result
         except TypeError as error:
