@@ -208,7 +208,7 @@ def _struct(fields: dict[str, _Reader]) -> _Reader:
             name, reader = known
             seen[name] += 1
             if key != name:
-                yield Problem(Defect.SPELLING, prefix + name, f"should be spelt {name}")
+                yield Problem(Defect.SPELLING, prefix + name, f"is spelt {key}, should be {name}")
             yield from reader(item, prefix + name)
         for name, times in seen.items():
             if times > 1:

@@ -157,7 +157,8 @@ class Application:
             if isinstance(decided, Answer):
                 answer = decided
             else:
-                answer = await asyncio.wait_for(decided, timeout=_budget(scope) - (loop.time() - begin))
+                async with asyncio.timeout(_budget(scope) - (loop.time() - begin)):
+                    answer = await decided
             body = encode(review.uid, answer, patches=endpoint.patches)
         except TimeoutError:
             await self._refuse(send, path, 504, "no decision within the time that the API server allows")

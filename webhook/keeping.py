@@ -176,8 +176,10 @@ class Keeper:
             self._trouble("certificates", "")
             self._rotated(outcome)
             pause = max((outcome.again - datetime.now(UTC)).total_seconds(), 0)
+            # Not wait_for: before Python 3.12 it can swallow a cancellation that comes with the event.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._look_again.wait(), timeout=pause)
+                async with asyncio.timeout(pause):
+                    await self._look_again.wait()
             self._look_again.clear()
 
     def _rotated(self, outcome: Outcome) -> None:

@@ -201,7 +201,8 @@ class ReviewWorker(ASGIWorker):  # type: ignore[misc]
         while self.connections and not self._quick_shutdown and self.loop.time() < deadline:
             self.notify()
             await asyncio.sleep(0.05)
-        await asyncio.wait_for(self.asgi.stop(), timeout=REQUEST_SECONDS)
+        async with asyncio.timeout(REQUEST_SECONDS):
+            await self.asgi.stop()
 
 
 def _raise_file_limit(connections: int) -> None:

@@ -106,7 +106,7 @@ def test_other_secrets_for_the_same_cluster_are_named() -> None:
             '{"username": "a", "Username": "b"}',
             "username stands there 2 times",
         ),
-        ("cluster/config-spelling", '{"UserName": "b"}', "username should be spelt username"),
+        ("cluster/config-spelling", '{"UserName": "b"}', "username is spelt UserName, should be username"),
     ],
 )
 def test_problems_of_a_config_are_told_one_by_one(rule: str, config: str, message: str) -> None:
