@@ -7,7 +7,7 @@ import pytest
 from tests.simulation.sidecars import Sidecars
 from tests.simulation.simulating import simulate
 
-SEEDS = int(os.environ.get("TIPHYS_SEEDS", "300")) // 5
+SEEDS = int(os.environ.get("TIPHYS_SEEDS", "300"))
 BATCH = 10
 
 
