@@ -21,7 +21,7 @@ from sidecars.wire.refusing import RefusalLog, RefusedError, unauthenticated
 from sidecars.wire.tls import TLS_13
 from sidecars.wire.tokens import Holder, Mode, Pair, TokenError, Tokens
 from sidecars.wire.trust import Trust
-from tiphys import logs, metrics
+from tiphys import __version__, logs, metrics
 
 REFUSALS = metrics.counter(
     "tiphys_wire_refusals_total", "Calls of agents refused, by reason.", labels=("reason",)
@@ -239,7 +239,8 @@ class Authenticator:
         return agent
 
     def _note_version(self, admission: Admission) -> None:
-        if admission.version == self._rules.version or _TRIED.fullmatch(admission.version):
+        # Our own agents tell our version, the Go ones argocd-agent's.
+        if admission.version in {self._rules.version, __version__} or _TRIED.fullmatch(admission.version):
             return
         OTHER_VERSIONS.inc()
         if self._refusals.turn((admission.agent, admission.version)) is not None:

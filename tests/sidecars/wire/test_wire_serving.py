@@ -28,6 +28,7 @@ from tests.sidecars.wire.principals import (
     subscribe,
     version,
 )
+from tiphys import __version__
 from tiphys.errors import CallError, SurroundingsError
 
 UNAUTHENTICATED = grpc.StatusCode.UNAUTHENTICATED
@@ -167,7 +168,8 @@ async def test_an_agent_of_any_version_joins_and_is_noticed(principal: Principal
         async with principal.channel() as channel:
             for _ in range(3):
                 await login(channel, version="1.2.3-later")
-            await login(channel, version="99.9.9-unreleased")
+            for known in ("99.9.9-unreleased", __version__):
+                await login(channel, version=known)
     noticed = [line for line in lines if "another version" in line["event"]]
     assert [(line["agent"], line["version"]) for line in noticed] == [("agent-1", "1.2.3-later")]
 
