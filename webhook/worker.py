@@ -174,10 +174,10 @@ class ReviewWorker(ASGIWorker):  # type: ignore[misc]
             await self._beat_until(failed, seconds=REFUSING_SECONDS)
         self.alive = False
         asked.cancel()
-        if not failed.done():
-            failed.cancel()
+        died = failed.done()
+        failed.cancel()
         await self._close()
-        if not failed.cancelled():
+        if died:
             failed.result()
 
     async def _beat_until(self, *awaited: "asyncio.Future[Any]", seconds: float | None = None) -> None:

@@ -153,3 +153,12 @@ def test_at_the_connection_limit_the_longest_silent_one_goes_and_known_callers_s
         silent[0].settimeout(5)
         with contextlib.suppress(ConnectionError, ssl.SSLError):
             assert silent[0].recv(1) == b""
+
+
+def test_a_server_that_nobody_talks_to_ends_without_a_complaint(
+    start_server: StartServer, capfd: pytest.CaptureFixture[str]
+) -> None:
+    server = start_server(drain=0)
+    server.terminate()
+    assert server.process.wait(timeout=20) == 0
+    assert "Traceback" not in capfd.readouterr().err
