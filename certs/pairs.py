@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Self
 
 from cryptography import x509
@@ -111,7 +111,3 @@ def verifies(bundle: bytes, leaf: x509.Certificate, *, now: datetime) -> bool:
             continue
         return True
     return False
-
-
-def remaining(certificate: x509.Certificate, *, now: datetime) -> timedelta:
-    return certificate.not_valid_after_utc - now

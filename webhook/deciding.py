@@ -14,6 +14,7 @@ from argocd.judging import Action, Case, Kind, Operation, Surroundings, Writer
 from argocd.kinds import kind_of
 from webhook import injecting
 from webhook.phrasing import denial, warning
+from webhook.pointers import escaped
 from webhook.reviews import Answer, Review
 from webhook.sidecar_templates import Template
 
@@ -162,7 +163,7 @@ def _audit(judgements: Sequence[Judgement]) -> Iterator[tuple[str, str]]:
 
 
 def _removals(annotations: Sequence[str]) -> list[dict[str, Any]]:
-    return [{"op": "remove", "path": f"/metadata/annotations/{_escaped(key)}"} for key in annotations]
+    return [{"op": "remove", "path": f"/metadata/annotations/{escaped(key)}"} for key in annotations]
 
 
 def _additions(thing: Object, completion: tracking_completion.Completion) -> Iterator[dict[str, Any]]:
@@ -174,8 +175,4 @@ def _additions(thing: Object, completion: tracking_completion.Completion) -> Ite
             yield {"op": "add", "path": f"/metadata/{section}", "value": dict(added)}
             continue
         for key, value in added.items():
-            yield {"op": "add", "path": f"/metadata/{section}/{_escaped(key)}", "value": value}
-
-
-def _escaped(key: str) -> str:
-    return key.replace("~", "~0").replace("/", "~1")
+            yield {"op": "add", "path": f"/metadata/{section}/{escaped(key)}", "value": value}

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from argocd import names, reading
+from webhook.pointers import escaped
 from webhook.quantities import amount, exceeds
 from webhook.sidecar_templates import ROLES, Template
 
@@ -78,7 +79,7 @@ def inject(pod: Mapping[str, Any], templates: Mapping[str, Template]) -> Injecti
     patch = [
         *_append(pod, "initContainers" if template.native else "containers", [container]),
         *_append(pod, "volumes", list(template.volumes)),
-        {"op": "add", "path": f"/metadata/annotations/{_escaped(INJECTED)}", "value": role},
+        {"op": "add", "path": f"/metadata/annotations/{escaped(INJECTED)}", "value": role},
     ]
     return Injection(Reason.INJECTED, role, patch, warnings)
 
@@ -165,7 +166,3 @@ def _append(pod: Mapping[str, Any], key: str, items: list[Object]) -> list[Objec
     if reading.sequence(pod, "spec", key):
         return [{"op": "add", "path": f"/spec/{key}/-", "value": item} for item in items]
     return [{"op": "add", "path": f"/spec/{key}", "value": items}]
-
-
-def _escaped(key: str) -> str:
-    return key.replace("~", "~0").replace("/", "~1")

@@ -9,9 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
-from argocd import reading
+from argocd import reading, yaml_reading
 from tiphys.errors import CallError
 from webhook.quantities import exceeds
 
@@ -82,12 +80,12 @@ def parse_template(role: str, text: str, *, origin: str) -> Template:
     if role not in ROLES:
         raise TemplateError(f"{origin}: no such role; known: {', '.join(ROLES)}")
     try:
-        document = yaml.load(text, Loader=yaml.CSafeLoader)
-    except yaml.YAMLError as error:
-        problem = " ".join(str(getattr(error, "problem", None) or error).split())
-        mark = getattr(error, "problem_mark", None)
-        where = f" at line {mark.line + 1}" if mark else ""
-        raise TemplateError(f"{origin}: not YAML{where}: {problem}") from error
+        document = yaml_reading.load(text)
+    except yaml_reading.YamlError as error:
+        said = str(error)
+        raise TemplateError(
+            f"{origin}: not YAML{' at ' if said.startswith('line ') else ': '}{said}"
+        ) from error
     if not isinstance(document, dict):
         raise TemplateError(f"{origin}: must be a mapping with `container`")
     _refuse_unknown(document, _TEMPLATE_KEYS, origin)

@@ -137,6 +137,7 @@ def test_injected_pods_pass_pod_security_restricted_on_a_real_api_server(
     ("text", "said"),
     [
         ("a: [", "not YAML at line"),
+        ("[" * 100_000, "nested deeper"),
         ("- 1", "must be a mapping with `container`"),
         ("{}", "container: must be a container"),
         ("container: {image: ''}", "container: image is missing"),
