@@ -2,40 +2,31 @@
 
 import asyncio
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from kube.leases import Election
 from kube.store import Store
 from sidecars import figures
 from sidecars.agent.agent import Agent
 from sidecars.agent.configuring import AgentSettings
-from sidecars.linking import Surroundings
+from sidecars.duty import Duty, Post
 from sidecars.materials import Source
-from sidecars.pages import Page, Pages, metrics_page
+from sidecars.pages import Page
 from sidecars.wire.dialing import AgentConnection, Dialing
-from sidecars.wire.events import fresh_id
 from sidecars.wire.reconnecting import Link, Reconnecting
 from sidecars.wire.streams import StreamLostError
-from tiphys import logs
 from tiphys.errors import SurroundingsError
 
-LEASE = "tiphys-agent"
 _REFUSALS = ("UNAUTHENTICATED", "PERMISSION_DENIED")
-
-log = logs.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Serving:
+class Serving(Post):
     settings: AgentSettings
     dialing: Dialing
     """Without its certificates where there is a `source`."""
     source: Source | None
-    health_host: str = ""
     health_port: int = 8001
     metrics_port: int = 8181
-    identity: str = field(default_factory=fresh_id)
-    surroundings: Surroundings = field(default_factory=Surroundings)
 
 
 class Process:
@@ -46,33 +37,17 @@ class Process:
         self._serving = serving
         self.link = Link()
         self.connected = asyncio.Event()
-        self._election = Election(
-            store, name=LEASE, namespace=serving.settings.namespace, identity=serving.identity
+        self._duty = Duty(
+            store,
+            serving,
+            role="agent",
+            namespace=serving.settings.namespace,
+            probes={"/healthz": self._healthy, "/readyz": self._healthy},
         )
-        self.health = Pages(
-            {"/healthz": self._healthy, "/readyz": self._healthy},
-            host=serving.health_host,
-            port=serving.health_port,
-        )
-        self.metrics = Pages({"/metrics": metrics_page}, host=serving.health_host, port=serving.metrics_port)
+        self.health, self.metrics = self._duty.health, self._duty.metrics
 
     async def run(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self.health.run(), name="health")
-            group.create_task(self.metrics.run(), name="metrics")
-            group.create_task(self._say_who_works(), name="election")
-            group.create_task(self._election.run(self._work), name="agent")
-
-    async def _say_who_works(self) -> None:
-        """One works, the others wait: said once, not for ever."""
-        try:
-            async with asyncio.timeout(5):
-                await self._election.leading()
-        except TimeoutError:
-            log.warning(
-                "another agent holds the Lease: this one waits",
-                **{logs.NAME: LEASE, logs.PEER: self._election.leader},
-            )
+        await self._duty.run(self._work)
 
     async def _work(self) -> None:
         serving = self._serving
@@ -117,8 +92,7 @@ class Process:
     def _healthy(self) -> Page:
         if self.link.connected:
             return Page(b"connected\n")
-        if not self._election.is_leading and self._election.leader:
-            # Not this one's turn: restarting it would not help.
-            return Page(f"waiting for the Lease that {self._election.leader} holds\n".encode())
+        if waits := self._duty.waits:  # restarting it would not help
+            return Page(f"{waits}\n".encode())
         words = self.link.error or "not connected yet"
         return Page(f"not connected: {words}\n".encode(), status=503)

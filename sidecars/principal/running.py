@@ -1,19 +1,18 @@
 """A principal as a process: elected by a Lease, listening with TLS, following its certificates and blocklist."""
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from argocd.routing import Mode
 from kube.cache import Cache
-from kube.leases import Election
 from kube.projecting import whole
 from kube.resources import CONFIG_MAPS
 from kube.store import Object, Store
-from sidecars.linking import Surroundings
+from sidecars.duty import Duty, Post
 from sidecars.materials import Source
 from sidecars.operating import standing
-from sidecars.pages import Page, Pages, metrics_page
+from sidecars.pages import Page
 from sidecars.principal.configuring import PrincipalSettings
 from sidecars.principal.principal import Principal, identity
 from sidecars.wire import blocklist, listening
@@ -29,7 +28,6 @@ from sidecars.wire.trust import Trust
 from tiphys import logs
 from tiphys.errors import CallError
 
-LEASE = "tiphys-principal"
 VERSION = "0.9.0"
 """argocd-agent's, whose protocol this is: a Go agent lets its version be decided by this."""
 
@@ -37,7 +35,7 @@ log = logs.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Serving:
+class Serving(Post):
     settings: PrincipalSettings
     method: Method
     tokens: Tokens
@@ -49,11 +47,8 @@ class Serving:
     match_common_name: bool = False
     max_message_bytes: int = listening.DEFAULT_MAX_MESSAGE_BYTES
     keepalive_min_seconds: float = 0.0
-    health_host: str = ""
     health_port: int = 8003
     metrics_port: int = 8000
-    identity: str = field(default_factory=fresh_id)
-    surroundings: Surroundings = field(default_factory=Surroundings)
 
 
 class Process:
@@ -66,37 +61,18 @@ class Process:
         self.principal: Principal | None = None
         self.listening = asyncio.Event()
         self.port = 0
-        self._election = Election(
-            store, name=LEASE, namespace=serving.settings.namespace, identity=serving.identity
+        self._duty = Duty(
+            store,
+            serving,
+            role="principal",
+            namespace=serving.settings.namespace,
+            probes={"/healthz": self._alive, "/readyz": self._ready},
+            pages={standing.PATH: self._agents},
         )
-        self.health = Pages(
-            {"/healthz": self._alive, "/readyz": self._ready},
-            host=serving.health_host,
-            port=serving.health_port,
-        )
-        self.metrics = Pages(
-            {"/metrics": metrics_page, standing.PATH: self._agents},
-            host=serving.health_host,
-            port=serving.metrics_port,
-        )
+        self.health, self.metrics = self._duty.health, self._duty.metrics
 
     async def run(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self.health.run(), name="health")
-            group.create_task(self.metrics.run(), name="metrics")
-            group.create_task(self._say_who_works(), name="election")
-            group.create_task(self._election.run(self._work), name="principal")
-
-    async def _say_who_works(self) -> None:
-        """One works, the others wait: said once, not for ever."""
-        try:
-            async with asyncio.timeout(5):
-                await self._election.leading()
-        except TimeoutError:
-            log.warning(
-                "another principal holds the Lease: this one waits",
-                **{logs.NAME: LEASE, logs.PEER: self._election.leader},
-            )
+        await self._duty.run(self._work)
 
     async def _work(self) -> None:
         serving = self._serving
@@ -200,9 +176,7 @@ class Process:
     def _ready(self) -> Page:
         if self.listening.is_set():
             return Page(b"serving agents\n")
-        leader = self._election.leader
-        waits = f"waiting for the Lease that {leader} holds\n" if leader else "starting\n"
-        return Page(waits.encode(), status=503)
+        return Page(f"{self._duty.waits or 'starting'}\n".encode(), status=503)
 
 
 def _streams(principal: Principal) -> ServeStream:
