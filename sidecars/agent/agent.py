@@ -6,7 +6,7 @@ from functools import partial
 from argocd.propagation import Message
 from argocd.routing import Mode
 from kube.store import Object, Store
-from sidecars import figures
+from sidecars import figures, rounds
 from sidecars.agent.applications import Applications, RefusedApplicationError
 from sidecars.agent.applying import Applier
 from sidecars.agent.asking import Asker
@@ -31,6 +31,7 @@ from tiphys import logs
 from tiphys.errors import SurroundingsError
 
 SYNC_SECONDS = 120.0
+QUESTION_SECONDS = 0.5
 
 log = logs.get_logger()
 
@@ -83,6 +84,7 @@ class Agent:
             holdings=self.holdings,
             events=ResyncEvents(source=AGENT_SOURCE, new_id=new_id),
             tell=self._tell,
+            clock=timing.monotonic,
         )
         entries = {SPECS: self.holdings.specs}
         if settings.mode is Mode.MANAGED:
@@ -93,6 +95,7 @@ class Agent:
             bury=self._bury,
             listings=Listings(entries, version=lambda: self.holdings.changes),
             found=self._asker.repair,
+            done=self._asker.done,
             everything=lambda: self._asker.everything(self.link),
             applied=self._applied,
             figures=figures.AGENT,
@@ -143,6 +146,18 @@ class Agent:
             await asyncio.sleep(self.settings.compare_seconds * share)
             if self.link.connected and self.link.compares:
                 self.link.compare(scope)
+            elif self.link.connected:
+                await self._ask_slowly()
+
+    async def _ask_slowly(self) -> None:
+        """A principal that does not compare deals with its agent's events one by one, some ten a second: the
+        questions of a round are spread over the time until the next.
+        """
+        questions = list(self._asker.now_and_then(self.link))
+        seconds = self.settings.compare_seconds * (rounds.INTERVALS - 1)
+        for ask in questions:
+            ask()  # what finds no room is told once more by the link
+            await asyncio.sleep(max(QUESTION_SECONDS, seconds / len(questions)))
 
     async def _beat(self) -> None:
         while True:
@@ -168,6 +183,7 @@ class Agent:
         event = event_about(message, kind, item, source=AGENT_SOURCE)
         fields = {logs.OPERATION: message.value, logs.KIND: kind.target.value, logs.KEY: event.subject}
         log.debug("told", **fields)
+        self._asker.told(message, kind, item)
         return self.link.send(event)
 
     async def _bury(self, letter: DeadLetter) -> None:

@@ -1,8 +1,9 @@
 """What an agent asks and answers so that both ends have the same: by comparison, or by resync messages."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
+from argocd.adoption import is_managed
 from argocd.checksums import ResourceKey, inventory_checksum, resource_key
 from argocd.propagation import Message
 from argocd.reading import text
@@ -38,18 +39,29 @@ from sidecars.resync_messages import (
     read_update_request,
     resync_message,
 )
+from sidecars.rounds import Round
 from sidecars.wire.events import Event
 
 
 class Asker:
     def __init__(
-        self, *, settings: AgentSettings, holdings: Holdings, events: ResyncEvents, tell: Tell
+        self,
+        *,
+        settings: AgentSettings,
+        holdings: Holdings,
+        events: ResyncEvents,
+        tell: Tell,
+        clock: Callable[[], float],
     ) -> None:
         self._settings = settings
         self._holdings = holdings
         self._events = events
         self._tell = tell
+        self._clock = clock
         self._asked = False
+        self._round = Round()
+        self._told: dict[tuple[str, str], float] = {}
+        """When the principal last heard of an Application's status."""
 
     def greet(self, link: Link) -> None:
         """A stream begins."""
@@ -69,12 +81,60 @@ class Asker:
                 yield partial(self._tell_own, kind, item["metadata"]["name"])
             yield lambda: link.send(self._events.resync_request())
             return
-        keys = [resource_key(kind.tracked, item) for kind, item in self._holdings.copies()]
-        yield lambda: link.send(self._events.list_request(inventory_checksum(keys)))
+        yield partial(self._ask_list, link)
         for kind, item in self._holdings.copies():
-            yield partial(self._ask_update, link, kind, item)
+            name, namespace = item["metadata"]["name"], item["metadata"]["namespace"]
+            yield partial(self._ask_update, link, kind, name, namespace)
             if kind is APPLICATION:
-                yield partial(self._tell_status, item["metadata"]["namespace"], item["metadata"]["name"])
+                yield partial(self._tell_status, namespace, name)
+
+    def now_and_then(self, link: Link) -> Iterator[Telling]:
+        """For a principal that does not compare: as if this process had just begun, but without the state that
+        a checksum shows to be the same.
+        """
+        began = self._clock()
+        if self._settings.mode is Mode.AUTONOMOUS:
+            yield partial(self._begin_round, link)
+        else:
+            yield partial(self._ask_list, link)
+            for kind, item in self._holdings.copies():
+                yield partial(
+                    self._ask_update, link, kind, item["metadata"]["name"], item["metadata"]["namespace"]
+                )
+        # No checksum tells of a status. Controllers write one every few minutes: those are told anyway.
+        for (namespace, name), moment in sorted(self._applications_told()):
+            if moment < began - self._settings.compare_seconds:
+                yield partial(self._tell_status, namespace, name)
+
+    def _applications_told(self) -> Iterator[tuple[tuple[str, str], float]]:
+        mine = self._holdings.own() if self._settings.mode is Mode.AUTONOMOUS else self._holdings.copies()
+        for kind, item in mine:
+            if kind is APPLICATION:
+                place = item["metadata"]["namespace"], item["metadata"]["name"]
+                yield place, self._told.get(place, float("-inf"))
+
+    def told(self, message: Message, kind: Kind, item: Object) -> None:
+        if kind is APPLICATION:
+            place = text(item, "metadata", "namespace"), text(item, "metadata", "name")
+            if message is Message.DELETE:
+                self._told.pop(place, None)
+            else:
+                self._told[place] = self._clock()
+
+    def done(self, event: Event) -> None:
+        self._round.done(event)
+
+    def _begin_round(self, link: Link) -> bool:
+        for kind, name, _ in map(self._holdings.naming.parsed, self._round.lacking):
+            self._repair_own(kind, name, known=False)
+        self._round = Round(self._holdings.key(kind, item) for kind, item in self._holdings.own())
+        return link.send(self._events.resync_request())
+
+    def _ask_list(self, link: Link) -> bool:
+        """argocd-agent's principal does not track projects by agent; it tells all of them at each connection."""
+        copies = (pair for pair in self._holdings.copies() if pair[0] is not PROJECT)
+        keys = [resource_key(kind.tracked, item) for kind, item in copies]
+        return link.send(self._events.list_request(inventory_checksum(keys)))
 
     def _tell_own(self, kind: Kind, name: str) -> bool:
         local = self._holdings.get(kind, name=name, namespace=self._settings.namespace)
@@ -82,7 +142,8 @@ class Asker:
 
     def _tell_status(self, namespace: str, name: str) -> bool:
         local = self._holdings.get(APPLICATION, name=name, namespace=namespace)
-        return local is None or self._tell(Message.STATUS_UPDATE, APPLICATION, local)
+        message = Message.STATUS_UPDATE if self._settings.mode is Mode.MANAGED else Message.SPEC_UPDATE
+        return local is None or self._tell(message, APPLICATION, local)
 
     def repair(self, scope: str, differences: list[Difference]) -> None:
         """By what holds now: the comparison may be older than a change."""
@@ -110,8 +171,7 @@ class Asker:
         if not accepts(Side.AGENT, message, mode=self._settings.mode):
             raise NotTakenError(f"{message} is nothing that {self._settings.mode} agents answer")
         if message is ResyncMessage.REQUEST_LIST:
-            for key in resources_to_tell(list(self._tracked()), checksum=read_list_request(event)):
-                link.send(self._events.resource(key))
+            self._answer_list(link, checksum=read_list_request(event))
         elif message is ResyncMessage.REQUEST_UPDATE:
             self._answer(read_update_request(event))
         elif message is ResyncMessage.RESOURCE:
@@ -119,8 +179,16 @@ class Asker:
         else:
             self._ask_updates(link)
 
+    def _answer_list(self, link: Link, *, checksum: bytes | None) -> None:
+        """A principal may count its mirrors by their names or by ours: two equal inventories are, either way."""
+        own = [resource_key(kind.tracked, item) for kind, item in self._holdings.own()]
+        if own and checksum == inventory_checksum(own):
+            return
+        for key in resources_to_tell(list(self._tracked()), checksum=checksum):
+            link.send(self._events.resource(key))
+
     def _tracked(self) -> Iterator[ResourceKey]:
-        """As the principal calls its mirrors, so that two equal inventories are."""
+        """As argocd-agent's principal calls its mirrors."""
         for kind, item in self._holdings.own():
             mirror = self._holdings.at_principal(kind, item)
             key = resource_key(kind.tracked, mirror if mirror is not None else item)
@@ -132,6 +200,7 @@ class Asker:
             raise NotTakenError(f"{request.kind[:40]!r} is no kind that an autonomous agent has")
         assert kind is not None
         name = bare_name(self._holdings.name, request.name) if kind is PROJECT else request.name
+        self._round.asked(self._holdings.naming.key(kind, name))
         local = self._holdings.get(kind, name=name, namespace=self._settings.namespace)
         if local is not None and not self._holdings.concerns(kind, local):
             local = None
@@ -173,9 +242,12 @@ class Asker:
 
     def _ask_updates(self, link: Link) -> None:
         for kind, item in self._holdings.copies():
-            self._ask_update(link, kind, item)
+            self._ask_update(link, kind, item["metadata"]["name"], item["metadata"]["namespace"])
 
-    def _ask_update(self, link: Link, kind: Kind, item: Object) -> bool:
+    def _ask_update(self, link: Link, kind: Kind, name: str, namespace: str) -> bool:
+        item = self._holdings.get(kind, name=name, namespace=namespace)
+        if item is None or not is_managed(item):
+            return True
         try:
             request = request_for(kind.tracked, item, peer_namespace=self._holdings.principal_namespace)
         except PeerUnknownError:

@@ -1,12 +1,14 @@
 """What an agent is told when its stream begins, when a comparison finds differences, and when it asks."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
+from argocd import names
 from argocd.adoption import is_managed
 from argocd.checksums import ResourceKey, inventory_checksum, resource_key
 from argocd.propagation import Message, Sending, Target
-from argocd.reading import value
+from argocd.reading import mapping, value
 from argocd.resync import (
     ResyncMessage,
     Side,
@@ -18,6 +20,7 @@ from argocd.resync import (
     resources_to_tell,
     what_is_gone,
 )
+from argocd.rewriting import bare_name
 from argocd.routing import Mode
 from kube.store import Object
 from sidecars.delivery.comparing import Difference
@@ -36,6 +39,7 @@ from sidecars.resync_messages import (
     read_update_request,
     resync_message,
 )
+from sidecars.rounds import Round
 from sidecars.wire.events import Event
 
 
@@ -140,10 +144,48 @@ class Connector:
         kind = BY_TRACKED.get(request.kind)
         if kind is None:
             raise RefusedEventError(f"{request.kind[:40]!r} is no kind that is kept in step")
-        expected = self._knowledge.expected(agent.name, kind, request.name, self._namespace(request))
+        namespace = self._namespace(request)
+        agent.round.asked(self._knowledge.naming(Mode.MANAGED).key(kind, request.name, namespace=namespace))
+        expected = self._knowledge.expected(agent.name, kind, request.name, namespace)
         message = answer_to(request, expected)
         if message is not None:
             self._tell(agent, message, kind, expected if expected is not None else what_is_gone(request))
+
+    def ask_now_and_then(self, agent: Agent) -> None:
+        """Of one that does not compare."""
+        if agent.mode is Mode.AUTONOMOUS:
+            self._ask_everything(agent)
+            agent.silent = {_place(item) for item in self._knowledge.applications_of(agent.name)}
+            return
+        naming = self._knowledge.naming(Mode.MANAGED)
+        for kind, name, namespace in map(naming.parsed, agent.round.lacking):
+            expected = self._knowledge.expected(agent.name, kind, name, namespace)
+            if expected is not None:
+                self._tell(agent, Message.CREATE, kind, expected)
+        agent.round = Round(
+            naming.key(kind, item["metadata"]["name"], namespace=item["metadata"]["namespace"])
+            for kind, item in self._knowledge.all_expected(agent.name)
+        )
+        agent.link.send(self._events.resync_request())
+
+    def ask_how_it_stands(self, agent: Agent, given: Event) -> None:
+        """Its status without an operation may be from before it was given one, or from after that was over.
+
+        No message asks for a status. A refresh has a managed agent's controller write one; an autonomous
+        agent tells its whole Application to whoever has none.
+        """
+        namespace, _, name = given.subject.partition("/")
+        if agent.mode is Mode.AUTONOMOUS:
+            request = UpdateRequest(APPLICATION.tracked, name, namespace)
+            agent.link.send(self._events.update_request(request))
+            return
+        application = self._knowledge.expected(agent.name, APPLICATION, name, namespace)
+        if application is None:
+            return
+        metadata = application["metadata"]
+        annotations = {**mapping(metadata, "annotations"), names.REFRESH: "normal"}
+        refreshed = {**application, "metadata": {**metadata, "annotations": annotations}}
+        self._tell(agent, Message.SPEC_UPDATE, APPLICATION, refreshed)
 
     def _namespace(self, request: UpdateRequest) -> str:
         by_namespace = self._knowledge.settings.mapped_by.value == "namespace"
@@ -154,13 +196,22 @@ class Connector:
             yield resource_key(kind.tracked, item)
 
     def _ask_everything(self, agent: Agent) -> None:
-        keys = [resource_key(kind.tracked, item) for kind, item in self._knowledge.mirrors_of(agent.name)]
+        """Mirrors are counted by the agent's own names of them: its inventory has those."""
+        keys = [self._own_key(agent, kind, item) for kind, item in self._knowledge.mirrors_of(agent.name)]
         agent.link.send(self._events.list_request(inventory_checksum(keys)))
         self._ask_updates(agent)
 
+    def _own_key(self, agent: Agent, kind: Kind, mirror: Object) -> ResourceKey:
+        key = resource_key(kind.tracked, mirror)
+        return replace(key, name=bare_name(agent.name, key.name)) if kind is PROJECT else key
+
     def _ask_updates(self, agent: Agent) -> None:
         for kind, item in self._knowledge.mirrors_of(agent.name):
-            agent.link.send(self._events.update_request(request_for(kind.tracked, item)))
+            request = request_for(kind.tracked, item)
+            if kind is APPLICATION and _place(item) in agent.silent:
+                # No checksum tells of a status: without one the whole Application comes.
+                request = replace(request, checksum=None)
+            agent.link.send(self._events.update_request(request))
 
     def _ask_about(self, agent: Agent, resource: ResourceKey) -> None:
         kind = BY_TRACKED.get(resource.kind)

@@ -9,7 +9,7 @@ from argocd.routing import Mode
 from kube.errors import AlreadyExistsError, NotFoundError
 from kube.resources import CONFIG_MAPS
 from kube.store import Object, Store
-from sidecars import figures
+from sidecars import figures, rounds
 from sidecars.chores import Chores
 from sidecars.delivery.comparing import Difference, Report
 from sidecars.delivery.outcomes import DeadLetter
@@ -150,13 +150,22 @@ class Principal:
         return ending
 
     async def _compare_now_and_then(self) -> None:
+        passes = 0
         while True:
+            passes += 1
             share = self._surroundings.timing.random.uniform(0.75, 1.25)
-            await asyncio.sleep(self.settings.compare_seconds * share)
-            for agent in self.roster:
-                if agent.mode is Mode.MANAGED and agent.link.connected and agent.link.compares:
+            agents = list(self.roster)
+            pause = self.settings.compare_seconds * share / max(1, len(agents))
+            for agent in agents:
+                await asyncio.sleep(pause)  # one after the other, not all at once
+                if not agent.link.connected:
+                    continue
+                if agent.link.compares and agent.mode is Mode.MANAGED:
                     agent.link.compare(SPECS)
-                    await asyncio.sleep(0)
+                elif not agent.link.compares and passes % rounds.INTERVALS == 0:
+                    self._connector.ask_now_and_then(agent)
+            if not agents:
+                await asyncio.sleep(pause)
 
     # Agents come and go with their cluster Secrets.
 
@@ -218,9 +227,12 @@ class Principal:
 
     def _done(self, agent: Agent, event: Event) -> None:
         """An event needs no more sending. Of an operation it may be unclear how it stands by now."""
-        # A plain agent's next status tells: its controller writes one every few minutes.
-        if agent.done(event) and agent.link.compares:
+        if not agent.done(event):
+            return
+        if agent.link.compares:
             agent.link.comparer.want(STATUS if agent.mode is Mode.MANAGED else SPECS)
+        else:
+            self._connector.ask_how_it_stands(agent, event)
 
     async def _handle(self, agent: Agent, event: Event) -> None:
         if event.target == WireTarget.RESOURCE_RESYNC:

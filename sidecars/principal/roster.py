@@ -10,6 +10,7 @@ from argocd.routing import Mode
 from kube.store import Object
 from sidecars.kinds import operation_digest
 from sidecars.linking import Link
+from sidecars.rounds import Round
 from sidecars.wire.events import Event, EventType
 from sidecars.wire.reading import read_object
 
@@ -27,7 +28,9 @@ class Agent:
         "mode",
         "name",
         "refused",
+        "round",
         "settling",
+        "silent",
         "unsure",
         "withheld",
     )
@@ -48,6 +51,9 @@ class Agent:
         self._given: dict[tuple[str, str], tuple[str, int]] = {}
         self._over: dict[tuple[str, str], int] = {}
         self._told: dict[tuple[str, str], tuple[Any, Any, Any]] = {}
+        self.round = Round()
+        self.silent: set[tuple[str, str]] = set()
+        """Applications of which it has told nothing since it was last asked about all of them."""
         self.link = make_link(self)
 
     # Operations that the agent is known to have had: only of those it can say that they are over.
@@ -71,6 +77,7 @@ class Agent:
 
     def done(self, event: Event) -> bool:
         """Whether it should be asked how it stands now."""
+        self.round.done(event)
         if event.type != EventType.SET_OPERATION:
             return False
         place = _subject(event)
@@ -101,6 +108,7 @@ class Agent:
     def says(self, application: Object, *, namespace: str, name: str) -> None:
         """Before it is written to the hub."""
         self._told[namespace, name] = _commands(application)
+        self.silent.discard((namespace, name))
         if value(application, "operation") is not None:
             self._had.setdefault((namespace, name), set()).add(operation_digest(application))
 
@@ -125,7 +133,7 @@ class Agent:
         self._had.pop((namespace, name), None)
         self._given.pop((namespace, name), None)
         self._over.pop((namespace, name), None)
-        for places in (self.refused, self.unsure, self.withheld):
+        for places in (self.refused, self.silent, self.unsure, self.withheld):
             places.discard((namespace, name))
 
 

@@ -11,12 +11,12 @@ import structlog
 
 from tests.simulation.delivering import Delivery
 from tests.simulation.mirroring import Mirroring
-from tests.simulation.sidecars import Sidecars
+from tests.simulation.sidecars import PlainSidecars, Sidecars
 from tests.simulation.simulating import Scenario, SimulationError, simulate
 from tests.simulation.world import World
 
 SCENARIOS: dict[str, Callable[[World], Scenario]] = {
-    scenario.name: scenario for scenario in (Delivery, Mirroring, Sidecars)
+    scenario.name: scenario for scenario in (Delivery, Mirroring, Sidecars, PlainSidecars)
 }
 
 

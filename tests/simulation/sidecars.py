@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any
 
+from argocd import names
 from argocd.adoption import is_managed
 from argocd.copies import application_at_principal
 from argocd.reading import value
@@ -33,11 +34,14 @@ MODES = {MANAGED: Mode.MANAGED, AUTONOMOUS: Mode.AUTONOMOUS}
 OURS = frozenset({announcing.BATCHES, announcing.RANGES})
 LIMITS = OutboxLimits(bytes=60_000, reserve_bytes=60_000, state_window=8, command_window=4)
 COMPARE_SECONDS = 40.0
+NEVER = 1e9
 NAMES = 6
 
 
 class Sidecars:
     name = "sidecars"
+    extensions = OURS
+    principal_compares = agents_compare = COMPARE_SECONDS
     places = ("hub", MANAGED, AUTONOMOUS)
     pairs = (("hub", MANAGED), ("hub", AUTONOMOUS))
     stores = ("hub", MANAGED, AUTONOMOUS)
@@ -63,14 +67,14 @@ class Sidecars:
         for agent in MODES:
             await _persistently(lambda agent=agent: _prepare(store, agent))  # type: ignore[misc]
         settings = PrincipalSettings(
-            namespace=HOME, allowed_namespaces=tuple(MODES), compare_seconds=COMPARE_SECONDS
+            namespace=HOME, allowed_namespaces=tuple(MODES), compare_seconds=self.principal_compares
         )
         principal = Principal(
             store, settings=settings, principal_uid="principal", surroundings=self._surroundings()
         )
 
         async def accept(wire: Wire) -> None:
-            await principal.serve(wire.there, MODES[wire.there], wire, extensions=OURS)
+            await principal.serve(wire.there, MODES[wire.there], wire, extensions=self.extensions)
 
         async with asyncio.TaskGroup() as group:
             group.create_task(principal.run(), name="principal")
@@ -78,7 +82,9 @@ class Sidecars:
             process.listen(accept)
 
     async def _run_agent(self, process: Process) -> None:
-        settings = AgentSettings(mode=MODES[process.name], namespace=HOME, compare_seconds=COMPARE_SECONDS)
+        settings = AgentSettings(
+            mode=MODES[process.name], namespace=HOME, compare_seconds=self.agents_compare
+        )
         agent = Agent(process.store(process.name), settings=settings, surroundings=self._surroundings())
         async with asyncio.TaskGroup() as group:
             group.create_task(agent.run(), name="agent")
@@ -86,7 +92,9 @@ class Sidecars:
             while True:
                 try:
                     wire = await process.connect("hub")
-                    await agent.serve(wire, name=process.name, principal_namespace=HOME, extensions=OURS)
+                    await agent.serve(
+                        wire, name=process.name, principal_namespace=HOME, extensions=self.extensions
+                    )
                 except SurroundingsError:
                     self._world.count("reconnects")
                 await asyncio.sleep(self._world.timing.random.uniform(0.1, 3.0))
@@ -111,7 +119,11 @@ class Sidecars:
         except NotFoundError:
             return
         operation = there.pop("operation", None)
+        annotations = there["metadata"].get("annotations") or {}
+        refresh = annotations.pop(names.REFRESH, None)
         if operation is None:
+            if refresh is not None:
+                await store.replace(APPLICATIONS, there)
             return
         identity = operation["info"][0]["value"]
         state = value(there, "status", "operationState") or {}
@@ -281,6 +293,22 @@ class Sidecars:
 
     def violations(self) -> list[str]:
         return [f"operation {identity} ran again {count} times" for identity, count in self._runs.items()]
+
+
+class PlainSidecars(Sidecars):
+    """Each end takes the other one for argocd-agent's: without batches, without comparisons by ranges."""
+
+    name = "plain"
+    extensions: frozenset[str] = frozenset()
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        # argocd-agent never asks again: whichever end is ours must do alone.
+        ours = self._random.choice(("principal", "agents"))
+        if ours == "principal":
+            self.agents_compare = NEVER
+        else:
+            self.principal_compares = NEVER
 
 
 async def _prepare(store: Store, agent: str) -> None:
