@@ -4,8 +4,9 @@ Filled once from files, or kept up to date by the callbacks of caches: `put` and
 one object is large. A kind answers only while it is `known`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from enum import StrEnum
+from hashlib import blake2b
 from typing import Any
 
 from argocd import applications, git_urls, reading
@@ -67,11 +68,18 @@ class _Index:
 class Directory:
     """The neighbours that have been put in: an `argocd.neighbours.Neighbours`. Objects may be whole or summaries (`argocd.summaries`)."""
 
-    def __init__(self, *, argocd_namespace: str, known: Iterable[Shelf] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        argocd_namespace: str,
+        known: Iterable[Shelf] = (),
+        mapping: Callable[[], MutableMapping[Any, Object]] = dict,
+    ) -> None:
+        """`mapping` makes what projects and Applications are kept in."""
         self._argocd_namespace = argocd_namespace
         self._known = set(known)
-        self._projects: dict[str, Object] = {}
-        self._applications: dict[Key, Object] = {}
+        self._projects: MutableMapping[str, Object] = mapping()
+        self._applications: MutableMapping[Key, Object] = mapping()
         self._of_project = _Index()
         self._alike = _Index()
         self._labelled = _Index()
@@ -116,7 +124,7 @@ class Directory:
             for index, value in self._application_indexes(held):
                 index.remove(value, key)
 
-    def _application_indexes(self, application: Object) -> Iterator[tuple[_Index, str]]:
+    def _application_indexes(self, application: Object) -> Iterator[tuple[_Index, str | bytes]]:
         yield self._of_project, _project_of(application)
         yield self._alike, likeness(application)
         if label := self._label_of(application):
@@ -213,9 +221,11 @@ class Directory:
         return self._applications_in(self._of_project, project)
 
     def applications_like(self, application: Object) -> Sequence[Object] | None:
-        found = self._applications_in(self._alike, likeness(application))
+        if Shelf.APPLICATIONS not in self._known:
+            return None
         own = key_of(application)
-        return None if found is None else [other for other in found if key_of(other) != own]
+        alike = self._alike.keys(likeness(application))
+        return [self._applications[key] for key in alike if key != own]
 
     def applications_listing(
         self, group: str, kind: str, namespace: str, name: str
@@ -247,8 +257,11 @@ class Directory:
         return self._sync_accounts.has(namespace, name) if Shelf.PROJECTS in self._known else None
 
 
-def likeness(application: Object) -> str:
-    """What two applications share when they would fight over the same objects: destination and sources."""
+def likeness(application: Object) -> bytes:
+    """What two applications share when they would fight over the same objects: destination and sources.
+
+    As a digest: there is one for every Application, and the texts would be most of what an index holds.
+    """
     spec = reading.mapping(application, "spec")
     destination = reading.mapping(spec, "destination")
     where = [reading.text(destination, key) for key in ("server", "name", "namespace")]
@@ -256,7 +269,8 @@ def likeness(application: Object) -> str:
         "|".join(reading.text(source, key) for key in ("repoURL", "path", "chart", "targetRevision", "ref"))
         for _, source in applications.plain_sources(spec)
     )
-    return "\n".join([*where, *sources])
+    whole = "\n".join([*where, *sources])
+    return blake2b(whole.encode(errors="surrogatepass"), digest_size=16).digest()
 
 
 def _project_of(application: Object) -> str:

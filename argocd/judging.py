@@ -5,7 +5,7 @@ It never raises, whatever the object looks like: objects come from users, and a 
 less than one hopes.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -79,9 +79,12 @@ Fact = TypeVar("Fact")
 _UNKNOWN: Any = object()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Case:
-    """One object to judge. On a deletion `object` is the one that goes and `old` is None."""
+    """One object to judge. On a deletion `object` is the one that goes and `old` is None.
+
+    Nobody changes one; it is not frozen because making it would take three times as long.
+    """
 
     kind: Kind
     object: Object
@@ -108,13 +111,13 @@ Check = Callable[[Case], Iterable[Finding]]
 class Look:
     """The check of a rule that shares one look at the case with others: where that finds nothing, none is asked."""
 
-    notice: Callable[[Case], Sequence[Any]]
-    tell: Callable[[Sequence[Any]], Iterable[Finding]]
+    notice: Callable[[Case], Any]
+    tell: Callable[[Case, Any], Iterable[Finding]]
     """What this rule says of all that was noticed."""
 
     def __call__(self, case: Case) -> Iterable[Finding]:
         noticed = case.once(self.notice)
-        return self.tell(noticed) if noticed else ()
+        return self.tell(case, noticed) if noticed else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,10 +127,10 @@ class Rule:
     `reads` names the fields that decide: dotted, with a key that has dots itself in brackets
     (`spec.roles`, `metadata.annotations[argocd.argoproj.io/hook]`). An update that leaves all of them as
     they were is not judged, nor is a new object without any of the keys where a rule reads only such keys;
-    a rule that names no fields is asked every time. `neighbours` marks a rule that
-    looks at other objects, which speaks in both profiles, by default warns, and is silent where they are
-    unknown. `bad` and `good` are YAML whose last document is judged; those before it are in the cluster
-    already, and an older version of the judged object makes it an update.
+    a rule that names no fields is asked every time. `needs` names fields without any of which a rule that reads
+    more is silent too. `neighbours` marks a rule that looks at other objects, which speaks in both profiles, by
+    default warns, and is silent where they are unknown. `bad` and `good` are YAML whose last document is judged;
+    those before it are in the cluster already, and an older version of the judged object makes it an update.
     """
 
     id: str
@@ -140,5 +143,6 @@ class Rule:
     bad: str
     good: str
     check: Check
+    needs: tuple[str, ...] = ()
     neighbours: bool = False
     operations: frozenset[Operation] = frozenset({Operation.CREATE, Operation.UPDATE})

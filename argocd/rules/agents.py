@@ -3,14 +3,15 @@
 The rules that protect them belong to both profiles: argocd-agent itself would stop at such objects.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 from argocd import agents_projects, names, reading
 from argocd.agents_projects import owner_for, owner_of
 from argocd.go_urls import query_parameter
-from argocd.judging import Action, Case, Finding, Kind, Profile, Rule
+from argocd.judging import Action, Case, Finding, Kind, Look, Profile, Rule
 from argocd.policy import Role
+from argocd.remembering import Remembered
 from argocd.rules import examples
 
 _MARKS = ("metadata.name", "metadata.namespace", "metadata.annotations", "spec.sourceNamespaces")
@@ -24,12 +25,11 @@ def _agents_project(case: Case) -> str:
     return owner_of(case.old, configuration) or owner_for(case.object, case.writer, configuration)
 
 
-def _project_name(case: Case) -> Iterator[Finding]:
-    agent = case.once(_agents_project)
+def _project_name(case: Case, agent: str) -> Iterator[Finding]:
     name = reading.text(case.object, "metadata", "name")
-    if not agent or agents_projects.right_name(case.object, agent) == name:
-        return
     right = agents_projects.right_name(case.object, agent)
+    if right == name:
+        return
     fitting = agents_projects.fits(right)
     yield Finding(
         "agent/project-name",
@@ -39,11 +39,10 @@ def _project_name(case: Case) -> Iterator[Finding]:
     )
 
 
-def _project_namespace(case: Case) -> Iterator[Finding]:
-    agent = case.once(_agents_project)
+def _project_namespace(case: Case, agent: str) -> Iterator[Finding]:
     right = case.surroundings.configuration.argocd.namespace
     namespace = reading.text(case.object, "metadata", "namespace")
-    if agent and namespace and namespace != right:
+    if namespace and namespace != right:
         yield Finding(
             "agent/project-namespace",
             "metadata.namespace",
@@ -52,12 +51,12 @@ def _project_namespace(case: Case) -> Iterator[Finding]:
         )
 
 
-def _project_name_taken(case: Case) -> Iterator[Finding]:
+def _project_name_taken(case: Case, _agent: str) -> Iterator[Finding]:
     configuration = case.surroundings.configuration
     name = reading.text(case.object, "metadata", "name")
     agent = owner_for(case.object, case.writer, configuration)
     there = case.old if case.old is not None else case.surroundings.neighbours.project(name)
-    if not agent or not there or configuration.role is not Role.CONTROL_PLANE:
+    if not agent or not there:
         return
     owner = owner_of(there, configuration)
     if owner != agent:
@@ -70,10 +69,9 @@ def _project_name_taken(case: Case) -> Iterator[Finding]:
         )
 
 
-def _project_content(case: Case) -> Iterator[Finding]:
-    agent = case.once(_agents_project)
+def _project_content(case: Case, agent: str) -> Iterator[Finding]:
     name = reading.text(case.object, "metadata", "name")
-    if not agent or agents_projects.right_name(case.object, agent) != name:
+    if agents_projects.right_name(case.object, agent) != name:
         return
     for path in agents_projects.unsettled_fields(case.object, agent):
         yield Finding(
@@ -84,10 +82,7 @@ def _project_content(case: Case) -> Iterator[Finding]:
         )
 
 
-def _project_accounts(case: Case) -> Iterator[Finding]:
-    agent = case.once(_agents_project)
-    if not agent:
-        return
+def _project_accounts(case: Case, agent: str) -> Iterator[Finding]:
     for path in agents_projects.accounts_for_the_control_plane(case.object):
         yield Finding(
             "agent/project-service-accounts",
@@ -97,19 +92,25 @@ def _project_accounts(case: Case) -> Iterator[Finding]:
         )
 
 
-def _account_server(case: Case) -> Iterator[Finding]:
-    if case.surroundings.configuration.role is not Role.CONTROL_PLANE or case.once(_agents_project):
-        return
+@Remembered
+def _for_agents(case: Case) -> Iterator[tuple[int, str]]:
+    """The entries of destinationServiceAccounts, by their places, whose server asks for an agent."""
     for index, entry in enumerate(reading.sequence(case.object, "spec", "destinationServiceAccounts")):
         server = reading.text(entry, "server")
-        agent = query_parameter(server, names.AGENT_QUERY_PARAMETER) if "?" in server else ""
-        if agent:
-            yield Finding(
-                "agent/service-account-server",
-                f"spec.destinationServiceAccounts[{index}].server",
-                f"the agent {agent} gets this entry as it is and calls its cluster {names.IN_CLUSTER_SERVER}",
-                f"Write {names.IN_CLUSTER_SERVER} or '*': this URL matches only on the control plane.",
-            )
+        if "?" in server and (agent := query_parameter(server, names.AGENT_QUERY_PARAMETER)):
+            yield index, agent
+
+
+def _account_server(case: Case, entries: Iterable[tuple[int, str]]) -> Iterator[Finding]:
+    if case.surroundings.configuration.role is not Role.CONTROL_PLANE or case.once(_agents_project):
+        return
+    for index, agent in entries:
+        yield Finding(
+            "agent/service-account-server",
+            f"spec.destinationServiceAccounts[{index}].server",
+            f"the agent {agent} gets this entry as it is and calls its cluster {names.IN_CLUSTER_SERVER}",
+            f"Write {names.IN_CLUSTER_SERVER} or '*': this URL matches only on the control plane.",
+        )
 
 
 def _application_project(case: Case) -> Iterator[Finding]:
@@ -159,7 +160,7 @@ _advising = partial(_protecting, profile=Profile.RECOMMENDED, action=Action.WARN
 RULES: tuple[Rule, ...] = (
     _protecting(
         id="agent/project-name",
-        check=_project_name,
+        check=Look(_agents_project, _project_name),
         title="An agent's project has the agent's name before its own",
         explanation=(
             "On the control plane the projects of all agents share one namespace, so argocd-agent calls each "
@@ -169,14 +170,14 @@ RULES: tuple[Rule, ...] = (
     ),
     _protecting(
         id="agent/project-namespace",
-        check=_project_namespace,
+        check=Look(_agents_project, _project_namespace),
         title="An agent's project is in Argo CD's namespace",
         explanation="Argo CD reads projects in its own namespace only, and argocd-agent writes them there.",
         bad=example_project(SETTLED, namespace="edge-1"),
     ),
     _protecting(
         id="agent/project-name-taken",
-        check=_project_name_taken,
+        check=Look(_agents_project, _project_name_taken),
         title="An agent's project takes nobody else's name",
         explanation=(
             "The project b-c of an agent a and the project c of an agent a-b are both called a-b-c, and a project "
@@ -186,7 +187,7 @@ RULES: tuple[Rule, ...] = (
     ),
     _protecting(
         id="agent/project-content",
-        check=_project_content,
+        check=Look(_agents_project, _project_content),
         reads=(*_MARKS, "spec.destinations", "spec.roles"),
         title="An agent's project means that agent alone",
         explanation=(
@@ -213,7 +214,7 @@ RULES: tuple[Rule, ...] = (
     ),
     _advising(
         id="agent/project-service-accounts",
-        check=_project_accounts,
+        check=Look(_agents_project, _project_accounts),
         reads=(*_MARKS, "spec.destinationServiceAccounts"),
         title="An agent's service accounts mean the agent's cluster",
         explanation=(
@@ -227,7 +228,7 @@ RULES: tuple[Rule, ...] = (
     ),
     _advising(
         id="agent/service-account-server",
-        check=_account_server,
+        check=Look(_for_agents, _account_server),
         reads=(*_MARKS, "spec.destinationServiceAccounts"),
         title="A service account for an agent's cluster is matched on that cluster",
         explanation=(

@@ -86,6 +86,7 @@ RULES: tuple[Rule, ...] = (
     _any_object(
         id="ignore-sync/no-effect",
         reads=(_LABEL, f"metadata.labels[{names.SECRET_TYPE}]", "metadata.name", "kind", "apiVersion"),
+        needs=(_LABEL,),
         title="ignore-sync stands where argocd-agent looks",
         explanation="On other objects the label changes nothing; argocd-agent does not send most of them anyway.",
         bad=_secret("cluster", "server: https://east.example.com\nname: east"),

@@ -1,13 +1,13 @@
 """Entries of a project's destinationServiceAccounts that do not mean what they seem to."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from argocd import impersonation, names
 from argocd.glob_covering import covers, is_literal
 from argocd.impersonation import Entry, entries_of
-from argocd.judging import Action, Case, Finding, Kind, Profile, Rule
+from argocd.judging import Action, Case, Finding, Kind, Look, Profile, Rule
 from argocd.kubernetes_names import is_account
-from argocd.remembering import remembered
+from argocd.remembering import Remembered
 from argocd.rules import examples
 from argocd.rules.projects import noticed
 from argocd.sync_accounts import account_of
@@ -16,6 +16,7 @@ ENTRIES = "spec.destinationServiceAccounts"
 _KUBE_SYSTEM = "kube-system"
 
 
+@Remembered
 def own_entries(case: Case) -> tuple[Entry, ...]:
     return entries_of(case.object)
 
@@ -33,12 +34,16 @@ def _account_name(case: Case) -> Iterator[Finding]:
             )
 
 
-def _server(case: Case) -> Iterator[Finding]:
+@Remembered
+def _odd_servers(case: Case) -> Iterator[tuple[Entry, str]]:
     for entry in case.once(own_entries):
         if problem := _server_problem(entry.server):
-            yield Finding(
-                "impersonation/server", f"{entry.path}.server", problem, _better_server(entry, case)
-            )
+            yield entry, problem
+
+
+def _server(case: Case, odd: Iterable[tuple[Entry, str]]) -> Iterator[Finding]:
+    for entry, problem in odd:
+        yield Finding("impersonation/server", f"{entry.path}.server", problem, _better_server(entry, case))
 
 
 def _server_problem(server: str) -> str:
@@ -116,7 +121,7 @@ def _feature_off(case: Case) -> Iterator[Finding]:
         )
 
 
-@remembered
+@Remembered
 def _odd_entries(case: Case) -> Iterator[Finding]:
     for look in (_account_name, _catch_all, _shadowed, _control_plane):
         yield from look(case)
@@ -166,7 +171,7 @@ RULES = (
         ),
         bad=project_with("server: in-cluster, namespace: shop, defaultServiceAccount: deployer"),
         good=_GOOD,
-        check=_server,
+        check=Look(_odd_servers, _server),
     ),
     Rule(
         id="impersonation/catch-all-not-last",

@@ -10,6 +10,7 @@ from argocd.impersonation import Entry, Outcome, entries_of
 from argocd.judging import Action, Case, Finding, Kind, Profile, Rule
 from argocd.kubernetes_names import is_dns_label, is_dns_subdomain
 from argocd.policy import Behaviour
+from argocd.remembering import Remembered
 from argocd.rules import examples
 from argocd.rules.impersonation import ENTRIES, own_entries, project_with
 from argocd.sync_accounts import account_of
@@ -123,7 +124,7 @@ def _no_account(case: Case) -> Iterator[Finding]:
 
 
 def _account_missing(case: Case) -> Iterator[Finding]:
-    accounts = _named_here(case) if case.kind is Kind.PROJECT else _derived_here(case)
+    accounts = case.once(_named_here) if case.kind is Kind.PROJECT else _derived_here(case)
     for path, namespace, name in accounts:
         if case.surroundings.neighbours.service_account(namespace, name) is False:
             yield Finding(
@@ -134,6 +135,7 @@ def _account_missing(case: Case) -> Iterator[Finding]:
             )
 
 
+@Remembered
 def _named_here(case: Case) -> Iterator[tuple[str, str, str]]:
     for entry in case.once(own_entries):
         namespace, name = account_of(entry)

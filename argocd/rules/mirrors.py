@@ -14,12 +14,8 @@ from argocd.policy import Role
 from argocd.rules import examples
 from argocd.rules.agents import SETTLED, example_project
 
-_PROTECTED = (
-    "spec",
-    "data",
-    f"metadata.annotations[{names.SOURCE_UID}]",
-    f"metadata.annotations[{names.TIPHYS_AGENT}]",
-)
+_MARKS = (f"metadata.annotations[{names.SOURCE_UID}]", f"metadata.annotations[{names.TIPHYS_AGENT}]")
+_PROTECTED = ("spec", "data", *_MARKS)
 _ESCAPE = "where the source is gone for good, an exemption in tiphys.yaml lets you pass."
 
 
@@ -128,6 +124,7 @@ RULES: tuple[Rule, ...] = (
         profile=Profile.PARITY,
         action=Action.DENY,
         reads=_PROTECTED,
+        needs=_MARKS,
         title="A mirror is changed only by who keeps it",
         explanation=(
             "An object with argocd.argoproj.io/source-uid, or a project that is marked as an agent's, is a copy. "

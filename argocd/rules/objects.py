@@ -116,10 +116,10 @@ def _too_large(case: Case) -> Iterator[Finding]:
     if metadata.get("uid"):
         return  # It is stored: whoever applied it found a way.
     annotations = reading.mapping(metadata, "annotations")
-    options = set(sync_annotations.items(reading.text(annotations, names.SYNC_OPTIONS)))
-    if options & {"ServerSideApply=true", "Replace=true"}:
+    if _size(case.object) + _annotations_size(annotations) <= MAX_ANNOTATIONS:
         return
-    if _size(case.object) + _annotations_size(annotations) > MAX_ANNOTATIONS:
+    options = set(sync_annotations.items(reading.text(annotations, names.SYNC_OPTIONS)))
+    if not options & {"ServerSideApply=true", "Replace=true"}:
         yield Finding(
             "object/too-large",
             "metadata.annotations",
@@ -194,8 +194,9 @@ RULES: tuple[Rule, ...] = (
             "kind",
             "spec.ttlSecondsAfterFinished",
             _at(names.HOOK),
-            f"metadata.annotations[{names.HELM_HOOK}]",
+            _at(names.HELM_HOOK),
         ),
+        needs=(_at(names.HOOK), _at(names.HELM_HOOK)),
         title="A hook lives long enough to be seen",
         explanation="Argo CD looks at the finished Job; a lifetime of zero deletes it before that.",
         bad=_job(names.HOOK, "PreSync", spec="ttlSecondsAfterFinished: 0"),

@@ -13,7 +13,7 @@ from argocd import git_urls, globs, paths, pattern_lists, reading, regexes, wind
 from argocd.glob_surprises import Kind as Surprising
 from argocd.glob_surprises import surprises
 from argocd.judging import Action, Case, Check, Finding, Profile, Rule
-from argocd.remembering import remembered
+from argocd.remembering import Remembered
 from argocd.rules import examples
 from argocd.rules.projects import PROJECT, noticed
 
@@ -59,7 +59,7 @@ _RULE_OF = {
 }
 
 
-@remembered
+@Remembered
 def _found(case: Case) -> list[Finding]:
     """What is wrong with every pattern of the project; one pass serves all rules about them."""
     spec = reading.mapping(case.object, "spec")
@@ -148,7 +148,7 @@ def _expression(pattern: str) -> Iterator[_Problem]:
         yield "project/regular-expression-unsupported", f"'{pattern}': {expression.unsupported}"
 
 
-@remembered
+@Remembered
 def _kinds(case: Case) -> list[Finding]:
     found: list[Finding] = []
     spec = reading.mapping(case.object, "spec")

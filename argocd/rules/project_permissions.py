@@ -1,13 +1,13 @@
 """What a project permits without its author having meant it, and what it cannot permit though he has."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from argocd import git_urls, names, pattern_lists, reading
 from argocd.globs import Verdict
 from argocd.judging import Action, Case, Check, Finding, Profile, Rule
 from argocd.projects import destination_permitted
-from argocd.remembering import remembered
+from argocd.remembering import Remembered
 from argocd.rules import examples
 from argocd.rules.projects import PROJECT, noticed
 
@@ -16,7 +16,12 @@ _SPECIAL = "*[{\\"
 _WILD = frozenset("*?[{!")
 
 
-@remembered
+@Remembered
+def _odd(case: Case) -> list[Finding]:
+    """One look serves all rules about what is permitted."""
+    return [*_odd_sources(case), *_odd_destinations(case), *_odd_reach(case)]
+
+
 def _odd_sources(case: Case) -> list[Finding]:
     found: list[Finding] = []
     entries = reading.texts(case.object, "spec", "sourceRepos")
@@ -57,12 +62,6 @@ def _permits_the_rest(path: str, what: str) -> Finding:
     )
 
 
-def _only_denials(case: Case) -> Iterable[Finding]:
-    findings = [*case.once(_odd_sources), *case.once(_odd_destinations)]
-    return [finding for finding in findings if finding.rule == "project/only-denials"]
-
-
-@remembered
 def _odd_destinations(case: Case) -> list[Finding]:
     found: list[Finding] = []
     entries = reading.sequence(case.object, "spec", "destinations")
@@ -102,7 +101,6 @@ def _missing(cluster: str, namespace: str) -> str:
     return ""
 
 
-@remembered
 def _odd_reach(case: Case) -> list[Finding]:
     """Ways to Argo CD's own namespace, and who may take them."""
     found: list[Finding] = []
@@ -200,7 +198,8 @@ def _warned(
     explanation: str,
     bad: str,
     good: str,
-    check: Check,
+    needs: tuple[str, ...] = (),
+    check: Check | None = None,
 ) -> Rule:
     return Rule(
         id=rule,
@@ -212,7 +211,8 @@ def _warned(
         explanation=explanation,
         bad=bad if bad.startswith("apiVersion") else examples.project(spec=bad),
         good=good if good.startswith("apiVersion") else examples.project(spec=good),
-        check=check,
+        needs=needs,
+        check=check or noticed(rule, _odd),
     )
 
 
@@ -230,7 +230,6 @@ RULES = (
         ),
         bad="sourceRepos: ['!https://git.example.com/secrets.git']",
         good="sourceRepos: ['https://git.example.com/*', '!https://git.example.com/secrets.git']",
-        check=_only_denials,
     ),
     _warned(
         "project/source-repo-wildcard",
@@ -241,7 +240,6 @@ RULES = (
         ),
         bad="sourceRepos: ['*']",
         good="sourceRepos: ['https://git.example.com/shop/*']",
-        check=noticed("project/source-repo-wildcard", _odd_sources),
     ),
     _warned(
         "project/source-repo-unreadable",
@@ -254,7 +252,6 @@ RULES = (
         ),
         bad="sourceRepos: ['ssh://git@git.example.com:shop/deploy']",
         good="sourceRepos: ['git@git.example.com:shop/deploy']",
-        check=noticed("project/source-repo-unreadable", _odd_sources),
     ),
     _warned(
         "project/destination-server",
@@ -266,7 +263,6 @@ RULES = (
         ),
         bad="destinations: [{server: in-cluster, namespace: shop}]",
         good="destinations: [{name: in-cluster, namespace: shop}]",
-        check=noticed("project/destination-server", _odd_destinations),
     ),
     _warned(
         "project/destination-incomplete",
@@ -278,7 +274,6 @@ RULES = (
         ),
         bad=f"destinations: [{{{_SERVER}}}]",
         good=f"destinations: [{{{_SERVER}, namespace: shop}}]",
-        check=noticed("project/destination-incomplete", _odd_destinations),
     ),
     _warned(
         "project/destination-control-plane",
@@ -290,7 +285,6 @@ RULES = (
         ),
         bad=f"destinations: [{{{_SERVER}, namespace: '*'}}]",
         good=f"destinations: [{{{_SERVER}, namespace: '*'}}, {{{_SERVER}, namespace: '!argocd'}}]",
-        check=noticed("project/destination-control-plane", _odd_reach),
     ),
     _warned(
         "project/source-namespace-control-plane",
@@ -302,7 +296,6 @@ RULES = (
         ),
         bad="sourceNamespaces: [argocd]",
         good="sourceNamespaces: [shop]",
-        check=noticed("project/source-namespace-control-plane", _odd_reach),
     ),
     _warned(
         "project/source-namespace-wildcard",
@@ -315,7 +308,6 @@ RULES = (
         ),
         bad="sourceNamespaces: ['*']\nclusterResourceWhitelist: [{group: '*', kind: '*'}]",
         good="sourceNamespaces: [shop]\nclusterResourceWhitelist: [{group: '*', kind: '*'}]",
-        check=noticed("project/source-namespace-wildcard", _odd_reach),
     ),
     _warned(
         "project/namespace",
@@ -329,6 +321,7 @@ RULES = (
     _warned(
         "project/signature-keys",
         reads=("spec.signatureKeys", "spec.sourceIntegrity"),
+        needs=("spec.signatureKeys",),
         title="Signatures are asked for in one place",
         explanation="Where sourceIntegrity is set Argo CD ignores the deprecated signatureKeys and notes it in its log.",
         bad=(

@@ -7,19 +7,19 @@ from collections.abc import Callable, Iterable, Sequence
 
 from argocd.judging import Action, Case, Check, Finding, Kind, Look, Profile, Rule
 from argocd.project_validation import Problem, validate
-from argocd.remembering import remembered
+from argocd.remembering import Remembered
 from argocd.rules import examples
 
 PROJECT = frozenset({Kind.PROJECT})
 
 
-@remembered
+@Remembered
 def problems_of(case: Case) -> list[Problem]:
     return validate(case.object, version=case.surroundings.configuration.argocd.version)
 
 
 def reported(rule: str, hint: str) -> Check:
-    def tell(problems: Sequence[Problem]) -> Iterable[Finding]:
+    def tell(_case: Case, problems: Sequence[Problem]) -> Iterable[Finding]:
         return [Finding(rule, one.path, one.message, hint) for one in problems if one.rule == rule]
 
     return Look(problems_of, tell)
@@ -28,7 +28,7 @@ def reported(rule: str, hint: str) -> Check:
 def noticed(rule: str, notice: Callable[[Case], Sequence[Finding]]) -> Check:
     """Of the findings that one look at the project makes for several rules, those of this one."""
 
-    def tell(found: Sequence[Finding]) -> Iterable[Finding]:
+    def tell(_case: Case, found: Sequence[Finding]) -> Iterable[Finding]:
         return [finding for finding in found if finding.rule == rule]
 
     return Look(notice, tell)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from argocd import identities, names, reading, tracking_ids
-from argocd.judging import Action, Case, Finding, Kind, Profile, Rule
+from argocd.judging import Action, Case, Finding, Kind, Operation, Profile, Rule
 from argocd.kubernetes_names import LABEL_LIMIT
 from argocd.policy import TrackingFormat
 from argocd.rules import examples
@@ -227,6 +227,7 @@ RULES = (
         profile=Profile.RECOMMENDED,
         action=Action.WARN,
         reads=("metadata.labels", _TRACKING_ID, _INSTALLATION_ID),
+        operations=frozenset({Operation.UPDATE}),
         title="What Argo CD manages keeps its mark",
         explanation=(
             "An object without its tracking id (or, with label tracking, without its instance label) is lost to "

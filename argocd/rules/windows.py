@@ -4,7 +4,7 @@ from functools import lru_cache
 
 from argocd import cron, durations, reading, time_zones
 from argocd.judging import Action, Case, Finding, Profile, Rule
-from argocd.remembering import remembered
+from argocd.remembering import Remembered
 from argocd.rules import examples
 from argocd.rules.projects import PROJECT, noticed, refused
 
@@ -13,7 +13,7 @@ _LONG = 300
 """Characters; longer texts are not worth remembering."""
 
 
-@remembered
+@Remembered
 def _odd(case: Case) -> list[Finding]:
     """What is odd about windows that Argo CD takes; one look serves three rules."""
     found: list[Finding] = []

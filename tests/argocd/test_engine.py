@@ -15,6 +15,7 @@ from argocd.judging import (
     Check,
     Finding,
     Kind,
+    Look,
     Object,
     Operation,
     Profile,
@@ -24,6 +25,7 @@ from argocd.judging import (
 )
 from argocd.neighbours import Nothing
 from argocd.policy import Configuration, Exemption, NamespacePolicy
+from argocd.remembering import Remembered
 from argocd.settings import Settings
 
 TODAY = date(2026, 9, 1)
@@ -251,3 +253,67 @@ def test_a_changed_configuration_is_noticed_and_only_a_few_are_remembered() -> N
 def test_an_object_of_any_shape_is_judged(thing: Object) -> None:
     assert asked(judge(case(thing), today=TODAY, rules=[rule("a")])) == ["a"]
     assert asked(judge(case(thing, old=project()), today=TODAY, rules=[rule("a")])) == ["a"]
+
+
+def test_a_new_object_without_what_a_rule_needs_is_not_asked_about_though_it_has_what_the_rule_reads() -> (
+    None
+):
+    needing = replace(rule("a"), needs=("spec.needed",))
+    assert asked(judge(case(), today=TODAY, rules=(needing, rule("b")))) == ["b"]
+    having = project(spec={"needed": None})
+    assert asked(judge(case(having), today=TODAY, rules=(needing, rule("b")))) == ["a", "b"]
+    changed = case(project(spec={"field": 2}), old=project())
+    assert asked(judge(changed, today=TODAY, rules=(needing,))) == ["a"]
+
+
+def test_rules_that_share_a_look_are_asked_where_it_finds_something_and_where_it_fails() -> None:
+    def seen(judged: Case) -> list[str]:
+        found: list[str] = judged.object["spec"]["found"]
+        return found
+
+    def telling(name: str) -> Rule:
+        return rule(name, check=Look(seen, lambda _, found: [Finding(name, "spec", one) for one in found]))
+
+    rules = (telling("a"), telling("b"))
+    assert judge(case(project(spec={"found": []})), today=TODAY, rules=rules) == []
+    told = judge(case(project(spec={"found": ["x", "y"]})), today=TODAY, rules=rules)
+    assert [(one.finding.rule, one.finding.message) for one in told] == [
+        ("a", "x"),
+        ("a", "y"),
+        ("b", "x"),
+        ("b", "y"),
+    ]
+    failed = judge(case(), today=TODAY, rules=rules)
+    assert [one.finding.message for one in failed] == [
+        "this rule failed with KeyError and did not judge to the end"
+    ] * 2
+
+
+def test_what_is_remembered_of_a_project_is_told_again_and_only_what_found_nothing_is_skipped() -> None:
+    taken: list[str] = []
+
+    def looking(name: str) -> Rule:
+        def look(judged: Case) -> list[str]:
+            taken.append(name)
+            return [one for one in judged.object["spec"]["sourceRepos"] if one == name]
+
+        return rule(
+            name,
+            check=Look(Remembered(look), lambda _, found: [Finding(f"project/{name}", "spec", *found)]),
+        )
+
+    rules = (looking("a"), rule("between"), looking("b"))
+    for repositories, expected in ((["c"], ["between"]), (["b"], ["between", "b"])):
+        for _ in range(2):
+            judged = case(project(spec={"sourceRepos": repositories}))
+            assert asked(judge(judged, today=TODAY, rules=rules)) == expected
+    assert taken == ["a", "b", "a", "b"]
+
+
+def test_more_sets_of_marks_than_are_worth_remembering_are_judged_all_the_same() -> None:
+    keys = [f"mark-{number}" for number in range(10)]
+    rules = tuple(rule(key, reads=(f"metadata.labels[{key}]",)) for key in keys)
+    for number in range(1 << len(keys)):
+        had = [key for place, key in enumerate(keys) if number >> place & 1]
+        marked = project(metadata={"labels": dict.fromkeys(had, "")})
+        assert asked(judge(case(marked), today=TODAY, rules=rules)) == had

@@ -41,3 +41,23 @@ def test_a_field_that_a_rule_does_not_name_changes_nothing(rule: Rule) -> None:
                 for other in OTHERS:
                     changed = replace(case, object=replaced(case.object, path, other))
                     assert answers(rule, changed) == before, (path, other)
+
+
+@pytest.mark.parametrize("rule", [pytest.param(rule, id=rule.id) for rule in CATALOGUE if rule.needs])
+def test_a_rule_is_silent_about_a_new_object_without_what_it_needs(rule: Rule) -> None:
+    needed = [path_of(need) for need in rule.needs]
+    example = case_of(rule.bad, rule=rule)
+    bare = replace(example, old=None, object=without(example.object, needed))
+    assert not answers(rule, bare)
+    for path in paths(bare.object):
+        if path and not any(need[: len(path)] == path for need in needed):
+            for other in OTHERS:
+                assert not answers(rule, replace(bare, object=replaced(bare.object, path, other)))
+
+
+def without(thing: Any, needed: list[tuple[str, ...]], at: tuple[str, ...] = ()) -> Any:
+    if not isinstance(thing, dict):
+        return thing
+    return {
+        key: without(value, needed, (*at, key)) for key, value in thing.items() if (*at, key) not in needed
+    }

@@ -10,7 +10,7 @@ from argocd import remembering
 from argocd.judging import Case, Kind, Surroundings
 from argocd.neighbours import Nothing
 from argocd.policy import ArgoCD, Configuration
-from argocd.remembering import remembered
+from argocd.remembering import Remembered, nothing_found
 from argocd.settings import Settings
 
 SURROUNDINGS = Surroundings(settings=Settings(), configuration=Configuration(), neighbours=Nothing())
@@ -40,7 +40,7 @@ def recall(look: Look) -> Any:
     def taking(case: Case) -> list[str]:
         return look(case)
 
-    return remembered(taking)
+    return Remembered(taking)
 
 
 def test_the_same_content_is_looked_at_once(look: Look) -> None:
@@ -95,3 +95,14 @@ def test_the_memory_is_bounded(look: Look) -> None:
     assert look.taken == taken
     again(case({"roles": 0}))
     assert look.taken == taken + 1
+
+
+def test_a_look_that_found_nothing_is_known_by_that() -> None:
+    nothing: Remembered[str] = Remembered(lambda _: ())
+    something = Remembered(lambda _: ["odd"])
+    first = case({"roles": ["new"]})
+    assert nothing_found(first) == set()
+    assert (nothing(first), something(first)) == ((), ("odd",))
+    assert nothing_found(case({"roles": ["new"]})) == {nothing}
+    assert nothing_found(case({"roles": ["newer"]})) == set()
+    assert nothing_found(case([])) == set()
