@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from kube.leases import Election
 from kube.store import Store
@@ -39,14 +40,17 @@ class Duty:
         role: str,
         namespace: str,
         probes: Mapping[str, Answer],
+        figures: Callable[[], bytes],
         pages: Mapping[str, Answer] | None = None,
     ) -> None:
-        """`pages` stand beside the metrics: for people and programs, not for probes."""
+        """`pages` stand beside the metrics, which `figures` adds to."""
         self._role = role
         self._election = Election(store, name=f"tiphys-{role}", namespace=namespace, identity=post.identity)
         self.health = Pages(probes, host=post.health_host, port=post.health_port)
         self.metrics = Pages(
-            {"/metrics": metrics_page, **(pages or {})}, host=post.health_host, port=post.metrics_port
+            {"/metrics": partial(metrics_page, figures), **(pages or {})},
+            host=post.health_host,
+            port=post.metrics_port,
         )
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from prometheus_client import Counter, Gauge
 
-from tiphys import metrics
+from tiphys import __version__, metrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,31 @@ class Figures:
     sent: Gauge
     errors: Gauge
 
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Of one sort of object on the control plane; what is there at the start counts as created."""
+
+    created: Gauge
+    updated: Gauge
+    deleted: Gauge
+
+    @classmethod
+    def of(cls, name: str, what: str) -> "Changes":
+        def gauge(word: str) -> Gauge:
+            return metrics.gauge(f"{name}_{word}", f"{what} {word} on the control plane.")
+
+        return cls(gauge("created"), gauge("updated"), gauge("deleted"))
+
+
+# Which revision a release was made of is told by its image.
+BUILD = metrics.gauge("argocd_agent_build_info", "1, of this version.", labels=("version", "git_revision"))
+BUILD.labels(__version__, "").set(1)
+
+APPLICATION_CHANGES = Changes.of("principal_applications", "Applications")
+PROJECT_CHANGES = Changes.of("principal_app_projects", "Projects")
+REPOSITORY_CHANGES = Changes.of("principal_repositories", "Repositories")
+KEYS = metrics.gauge("argocd_principal_gpg_keys_count", "GPG keys on the control plane.")
 
 CONNECTED_AGENTS = metrics.gauge("argocd_principal_connected_agents", "Agents with an open stream.")
 AGENT_CONNECTIONS: Counter = metrics.counter(

@@ -14,9 +14,11 @@ from sidecars.delivery.pacing import Budget, Timing
 from sidecars.delivery.session import Ending, Peer, Stream
 from sidecars.figures import Figures
 from sidecars.listing import Listings
+from sidecars.tallying import FAILURE, RECEIVED, SENT, STREAM_LOST, SUCCESS, Tally, kind_of
 from sidecars.wire import announcing
-from sidecars.wire.events import Event, acknowledgement, fresh_id
+from sidecars.wire.events import OBJECT_TARGETS, Event, acknowledgement, fresh_id
 from tiphys import logs, metrics
+from tiphys.errors import SurroundingsError
 
 COMPARED = metrics.counter("tiphys_sidecars_compared_keys_total", "Keys in comparisons that were finished.")
 DIFFERENT = metrics.counter("tiphys_sidecars_repaired_keys_total", "Keys that differed and were sent again.")
@@ -29,13 +31,14 @@ OVERFLOWS = metrics.counter(
     "tiphys_sidecars_overflows_total", "Events without room, whose keys were left to a comparison."
 )
 RESENT = metrics.counter("tiphys_sidecars_resent_events_total", "Events sent again without an answer.")
-LATENCY = metrics.histogram(
-    "tiphys_sidecars_delivery_seconds", "From an event's place in the queue to its acknowledgement."
+PROPAGATION = metrics.histogram(
+    "tiphys_sidecars_propagation_seconds",
+    "From a change seen here to the other end's word that it is applied there (sent), or from the other end's"
+    " first transmission, by its clock, to the effect here (received).",
+    labels=("kind", "direction"),
 )
 
 log = logs.get_logger()
-
-_TARGETS = frozenset({"application", "appproject", "repository", "gpgkey", "resourceResync"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +58,8 @@ class _Observer(OutboxObserver, InboxObserver):
         self._link = link
 
     def acknowledged(self, peer: str, event: Event, seconds: float) -> None:
-        LATENCY.observe(seconds)
+        if event.target in OBJECT_TARGETS:
+            PROPAGATION.labels(event.target, SENT).observe(seconds)
         self._link.done(event)
 
     def superseded(self, peer: str, event: Event) -> None:
@@ -66,23 +70,28 @@ class _Observer(OutboxObserver, InboxObserver):
             "an event can never be sent",
             **{logs.PEER: peer, logs.KEY: event.subject, logs.KIND: event.type, logs.ERROR: str(error)},
         )
+        self._link.tally.abandoned(event)
         self._link.done(event)
 
     def resent(self, peer: str, event: Event, attempt: int) -> None:
         RESENT.inc()
+        self._link.tally.resent(event)
 
     def marked(self, peer: str, key: str) -> None:
         OVERFLOWS.inc()
         self._link.overflowed()
 
     def dead_letter(self, letter: DeadLetter) -> None:
-        target = letter.event.target if letter.event.target in _TARGETS else "other"
+        target = kind_of(letter.event)
         DEAD_LETTERS.labels(target, letter.reason).inc()
         self._link.figures.errors.labels(target).inc()
 
     def handled(self, peer: str, event: Event, seconds: float) -> None:
         self._link.figures.received.inc()
         self._link.applied(event)
+        if event.target in OBJECT_TARGETS and event.sent_at is not None:
+            passed = (self._link.timing.now() - event.sent_at).total_seconds()
+            PROPAGATION.labels(event.target, RECEIVED).observe(max(0.0, passed))
 
 
 Telling = Callable[[], bool]
@@ -117,6 +126,9 @@ class Link:
         self.done = done
         self.applied = applied
         self.figures = figures
+        self.timing = surroundings.timing
+        self.tally = Tally()
+        self._connected_at = 0.0
         self._everything = everything
         self._source = source
         self._repairing: asyncio.Task[None] | None = None
@@ -156,13 +168,19 @@ class Link:
         return self.peer.connected
 
     @property
+    def connected_seconds(self) -> float:
+        return self.timing.monotonic() - self._connected_at if self.connected else 0.0
+
+    @property
     def compares(self) -> bool:
         """The peer is one of ours."""
         return announcing.RANGES in self.extensions
 
     def send(self, event: Event) -> bool:
         self.figures.sent.inc()
-        return self.outbox.add(event)
+        taken = self.outbox.add(event)
+        self.tally.sent(event, taken=taken)
+        return taken
 
     def compare(self, *scopes: str) -> None:
         """Of these scopes this end is the source."""
@@ -171,7 +189,12 @@ class Link:
             self.comparer.start(scope)
 
     async def serve(self, stream: Stream) -> Ending:
-        return await self.peer.serve(stream, batches=announcing.BATCHES in self.extensions)
+        self._connected_at = self.timing.monotonic()
+        try:
+            return await self.peer.serve(stream, batches=announcing.BATCHES in self.extensions)
+        except SurroundingsError:
+            self.tally.send_errors[STREAM_LOST] += 1
+            raise
 
     def overflowed(self) -> None:
         """When what did fit has been delivered, a comparison finds the rest."""
@@ -205,8 +228,13 @@ class Link:
     async def _handle(self, event: Event) -> None:
         if event.type.startswith(comparing.PREFIX):
             self.comparer.handle(event)
-        else:
+            return
+        status, began = FAILURE, self.timing.monotonic()
+        try:
             await self._handle_event(event)
+            status = SUCCESS
+        finally:
+            self.tally.applied(event, self.timing.monotonic() - began, status=status)
 
     def _differ(self, scope: str, differences: list[Difference]) -> None:
         DIFFERENT.inc(len(differences))

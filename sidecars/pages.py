@@ -25,8 +25,8 @@ class Page:
 Answer = Callable[[], Page]
 
 
-def metrics_page() -> Page:
-    return Page(metrics.exposition(), content_type=metrics.CONTENT_TYPE)
+def metrics_page(more: Callable[[], bytes]) -> Page:
+    return Page(metrics.exposition() + more(), content_type=metrics.CONTENT_TYPE)
 
 
 class Pages:

@@ -44,13 +44,13 @@ described: list[Described] = []
 def counter(name: str, text: str, *, labels: tuple[str, ...] = ()) -> Counter:
     if not name.endswith("_total"):
         raise ValueError(f"the counter {name} does not end in _total")
-    _describe(name, "counter", text, labels)
+    describe(name, "counter", text, labels=labels)
     return Counter(name, text, labels, registry=REGISTRY)
 
 
 def gauge(name: str, text: str, *, labels: tuple[str, ...] = (), across: str = "livesum") -> Gauge:
     """`across` tells how the values of several worker processes become one: livesum, livemax, mostrecent…"""
-    _describe(name, "gauge", text, labels)
+    describe(name, "gauge", text, labels=labels)
     return Gauge(name, text, labels, registry=REGISTRY, multiprocess_mode=across)  # type: ignore[arg-type]  # a Literal there
 
 
@@ -59,7 +59,7 @@ def histogram(
 ) -> Histogram:
     if not name.endswith(("_seconds", "_bytes", "_objects")):
         raise ValueError(f"the histogram {name} does not end in its unit")
-    _describe(name, "histogram", text, labels)
+    describe(name, "histogram", text, labels=labels)
     return Histogram(name, text, labels, registry=REGISTRY, buckets=buckets)
 
 
@@ -76,9 +76,11 @@ def exposition() -> bytes:
     return generate_latest(REGISTRY)
 
 
-def _describe(name: str, kind: str, text: str, labels: tuple[str, ...]) -> None:
+def describe(name: str, kind: str, text: str, *, labels: tuple[str, ...] = ()) -> Described:
+    """For the metrics page, of a figure that is not in the registry; those that are describe themselves."""
     if not _NAME.fullmatch(name):
         raise ValueError(f"the metric {name} is not named tiphys_<room>_<what>")
     if unbounded := UNBOUNDED_LABELS.intersection(labels):
         raise ValueError(f"the metric {name} has a label without bound: {', '.join(sorted(unbounded))}")
-    described.append(Described(name, kind, text, labels))
+    described.append(line := Described(name, kind, text, labels))
+    return line

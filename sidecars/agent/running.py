@@ -5,12 +5,13 @@ import time
 from dataclasses import dataclass, replace
 
 from kube.store import Store
-from sidecars import figures
+from sidecars import figures, linking
 from sidecars.agent.agent import Agent
 from sidecars.agent.configuring import AgentSettings
 from sidecars.duty import Duty, Post
 from sidecars.materials import Source
 from sidecars.pages import Page
+from sidecars.tallying import agent_figures
 from sidecars.wire.dialing import AgentConnection, Dialing
 from sidecars.wire.reconnecting import Link, Reconnecting
 from sidecars.wire.streams import StreamLostError
@@ -35,6 +36,7 @@ class Process:
     def __init__(self, store: Store, serving: Serving) -> None:
         self._store = store
         self._serving = serving
+        self._agent: Agent | None = None
         self.link = Link()
         self.connected = asyncio.Event()
         self._duty = Duty(
@@ -43,6 +45,7 @@ class Process:
             role="agent",
             namespace=serving.settings.namespace,
             probes={"/healthz": self._healthy, "/readyz": self._healthy},
+            figures=lambda: agent_figures(self._links(), mode=serving.settings.mode.value),
         )
         self.health, self.metrics = self._duty.health, self._duty.metrics
 
@@ -51,7 +54,7 @@ class Process:
 
     async def _work(self) -> None:
         serving = self._serving
-        agent = Agent(self._store, settings=serving.settings, surroundings=serving.surroundings)
+        agent = self._agent = Agent(self._store, settings=serving.settings, surroundings=serving.surroundings)
         dialing = serving.dialing
         if serving.source is not None:
             dialing = replace(dialing, material=await serving.source.load())
@@ -75,6 +78,9 @@ class Process:
                 group.create_task(serving.source.follow(reconnecting.swap_material), name="certificates")
             await agent.ready.wait()
             group.create_task(reconnecting.run(serve), name="connection")
+
+    def _links(self) -> list[tuple[str, linking.Link]]:
+        return [] if self._agent is None else [(self._agent.holdings.name, self._agent.link)]
 
     def _noted(self, link: Link) -> None:
         if link.connected and not self.link.connected:

@@ -10,11 +10,14 @@ from kube.projecting import whole
 from kube.resources import CONFIG_MAPS
 from kube.store import Object, Store
 from sidecars.duty import Duty, Post
+from sidecars.linking import Link
 from sidecars.materials import Source
 from sidecars.operating import standing
 from sidecars.pages import Page
 from sidecars.principal.configuring import PrincipalSettings
+from sidecars.principal.counting import Counting
 from sidecars.principal.principal import Principal, identity
+from sidecars.tallying import principal_figures
 from sidecars.wire import blocklist, listening
 from sidecars.wire.authenticating import Rules
 from sidecars.wire.events import fresh_id
@@ -67,6 +70,7 @@ class Process:
             role="principal",
             namespace=serving.settings.namespace,
             probes={"/healthz": self._alive, "/readyz": self._ready},
+            figures=lambda: principal_figures(self._links()),
             pages={standing.PATH: self._agents},
         )
         self.health, self.metrics = self._duty.health, self._duty.metrics
@@ -90,6 +94,7 @@ class Process:
             self._listening(material), self._rules(principal, material), _streams(principal)
         )
         self.principal = principal
+        Counting(principal.knowledge).begin()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(principal.run(), name="principal")
@@ -134,6 +139,9 @@ class Process:
             gate=principal.gate,
             match_common_name=serving.match_common_name,
         )
+
+    def _links(self) -> list[tuple[str, Link]]:
+        return [] if self.principal is None else [(agent.name, agent.link) for agent in self.principal.roster]
 
     def _cut(self, agent: str) -> None:
         if self.server is not None:

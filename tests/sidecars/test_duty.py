@@ -14,7 +14,12 @@ class Replica:
     def __init__(self, store: EmbeddedStore, identity: str) -> None:
         post = Post(health_host="127.0.0.1", health_port=0, metrics_port=0, identity=identity)
         self.duty = Duty(
-            store, post, role="agent", namespace=ARGOCD, probes={"/healthz": lambda: Page(b"alive\n")}
+            store,
+            post,
+            role="agent",
+            namespace=ARGOCD,
+            probes={"/healthz": lambda: Page(b"alive\n")},
+            figures=lambda: b"figures_of_work 1\n",
         )
         self.works = False
 
@@ -46,5 +51,6 @@ async def test_the_second_waits_for_the_first_and_takes_over_when_it_leaves() ->
                 status, figures = await processes.fetch(replica.duty.metrics.port, "/metrics")
                 assert status == 200
                 assert "argocd_agent_connection_status" in figures
+                assert figures.endswith("figures_of_work 1\n")
         await eventually(lambda: second.works)
         assert second.duty.waits == ""
