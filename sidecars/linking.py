@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
+from contextvars import Context
 from dataclasses import dataclass, field
 
 from sidecars.delivery import comparing
@@ -15,7 +16,7 @@ from sidecars.delivery.session import Ending, Peer, Stream
 from sidecars.figures import Figures
 from sidecars.listing import Listings
 from sidecars.tallying import FAILURE, RECEIVED, SENT, STREAM_LOST, SUCCESS, Tally, kind_of
-from sidecars.wire import announcing
+from sidecars.wire import announcing, tracing
 from sidecars.wire.events import OBJECT_TARGETS, Event, acknowledgement, fresh_id
 from tiphys import logs, metrics
 from tiphys.errors import SurroundingsError
@@ -89,6 +90,10 @@ class _Observer(OutboxObserver, InboxObserver):
     def handled(self, peer: str, event: Event, seconds: float) -> None:
         self._link.figures.received.inc()
         self._link.applied(event)
+        log.debug(
+            "applied",
+            **{logs.PEER: peer, logs.KIND: event.target, logs.OPERATION: event.type, logs.KEY: event.subject},
+        )
         if event.target in OBJECT_TARGETS and event.sent_at is not None:
             passed = (self._link.timing.now() - event.sent_at).total_seconds()
             PROPAGATION.labels(event.target, RECEIVED).observe(max(0.0, passed))
@@ -178,7 +183,7 @@ class Link:
 
     def send(self, event: Event) -> bool:
         self.figures.sent.inc()
-        taken = self.outbox.add(event)
+        taken = self.outbox.add(tracing.carried(event))
         self.tally.sent(event, taken=taken)
         return taken
 
@@ -200,7 +205,10 @@ class Link:
         """When what did fit has been delivered, a comparison finds the rest."""
         if self._repairing is None:
             loop = asyncio.get_running_loop()
-            self._repairing = loop.create_task(self._repair(), name=f"repairs {self.outbox.peer}")
+            # A context of its own: what it sends does not follow from the event that had no room.
+            self._repairing = loop.create_task(
+                self._repair(), name=f"repairs {self.outbox.peer}", context=Context()
+            )
             self._repairing.add_done_callback(self._repaired)
 
     async def close(self) -> None:

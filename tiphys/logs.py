@@ -41,6 +41,7 @@ RULE = "rule"
 SECONDS = "seconds"
 SECRET_NAME = "secret_name"  # noqa: S105 - a Secret's name, never its content
 TASK = "task"
+TRACE_PARENT = "traceparent"
 UID = "uid"
 URL = "url"
 USER = "user"

@@ -17,6 +17,7 @@ from sidecars.delivery.memory import Memory, MemoryLimits, Sighting
 from sidecars.delivery.observing import InboxObserver
 from sidecars.delivery.outcomes import DeadLetter, Judge, Reason, Verdict, judge
 from sidecars.delivery.pacing import Backoff, Timing
+from sidecars.wire import tracing
 from sidecars.wire.events import Event
 from tiphys import logs
 
@@ -226,7 +227,8 @@ class Inbox:
             while self._ready:
                 key = self._ready.popleft()
                 line = self._lines[key]
-                await self._deal_with(key, line, line.parcels[0])
+                with tracing.following(line.parcels[0].event):
+                    await self._deal_with(key, line, line.parcels[0])
                 line.busy = False
                 if line.parcels:
                     self._offer(key, line)

@@ -2,9 +2,6 @@
 what comes after it is as good as ever.
 """
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import orjson
@@ -17,35 +14,8 @@ from kube.errors import InvalidError
 from kube.resources import APP_PROJECTS, APPLICATIONS
 from sidecars.kinds import APPLICATION, PROJECT, event_about
 from sidecars.wire.events import PREFIX, Event, EventType, Target, heartbeat
-from tests.sidecars.couples import ARGOCD, PLAIN, Hub, Pair, Pipe, application, pipes, project, until
-
-AGENT = "agent-a"
-
-
-@asynccontextmanager
-async def scripted(mode: Mode) -> AsyncIterator[tuple[Hub, Pipe]]:
-    """A principal, and the end of a stream at which the test is the agent."""
-    hub = Hub(EmbeddedStore(namespaces=[ARGOCD, AGENT]), allowed_namespaces=(AGENT,))
-    await hub.know(AGENT)
-    async with hub.running() as principal:
-        here, there = pipes()
-        serving = asyncio.ensure_future(principal.serve(AGENT, mode, here, extensions=PLAIN))
-        try:
-            yield hub, there
-        finally:
-            serving.cancel()
-            await asyncio.gather(serving, return_exceptions=True)
-
-
-async def acknowledged(pipe: Pipe, event: Event) -> None:
-    async with asyncio.timeout(20):
-        await pipe.send(event)
-        while True:
-            answer = await pipe.receive()
-            assert answer is not None
-            if answer.is_acknowledgement and answer.event_id == event.event_id:
-                assert answer.resource_id == event.resource_id
-                return
+from tests.sidecars.couples import ARGOCD, Pair, application, project, until
+from tests.sidecars.scripting import AGENT, acknowledged, scripted
 
 
 def raw(payload: bytes, *, kind: str = EventType.SPEC_UPDATE, target: str = Target.APPPROJECT) -> Event:
