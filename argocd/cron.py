@@ -4,12 +4,11 @@ No seconds, no @daily, no L, W or #; Sunday is 0 and never 7; an item of a list 
 still never come true, and then Argo CD takes the window for one that is always open.
 """
 
-import calendar
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import pairwise
 
 from argocd import runes, time_zones
@@ -31,11 +30,17 @@ _FIELDS: tuple[tuple[int, int, dict[str, int]], ...] = (
 _DAY = 24 * 60
 _LEAP_YEAR = 2024
 _SHORTEST_MONTH, _LONGEST_MONTH = 28, 31
+_LAST_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+"""Of the months of a leap year."""
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _LARGEST = (1 << 63) - 1
 _DIGITS = 19
 _STARS = frozenset("*?")
 _COMMAS = re.compile("[^,]+")
+_LONG = 300
+"""Characters; longer texts are not worth remembering."""
+_SHORT = 20
+"""Characters of a field that other schedules are likely to have too: there are sixty minutes and no more."""
 
 
 class ScheduleError(Exception):
@@ -67,11 +72,13 @@ class Schedule:
             return True
         if self.any_day != bool(self.weekdays):
             return self.any_day
-        longest = max(calendar.monthrange(_LEAP_YEAR, month)[1] for month in self.months)
-        return min(self.days, default=longest + 1) > longest
+        first = min(self.days, default=_LONGEST_MONTH + 1)
+        return first > _SHORTEST_MONTH and all(first > _LAST_DAYS[month - 1] for month in self.months)
 
     def pauses_longer_than(self, minutes: int) -> bool:
         """Whether so much time can pass from one time to the next; of a schedule that does fire."""
+        if len(self.hours) * len(self.minutes) * minutes < _DAY:
+            return True
         times = sorted(hour * 60 + minute for hour in self.hours for minute in self.minutes)
         gaps = [later - earlier for earlier, later in pairwise(times)]
         overnight = times[0] + _DAY - times[-1]
@@ -115,18 +122,24 @@ def parse(text: str) -> Schedule:
     fields = runes.words(text)
     if len(fields) != len(_FIELDS):
         raise ScheduleError(f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]")
-    parsed = [_field(field, *bounds) for field, bounds in zip(fields, _FIELDS, strict=True)]
+    parsed = [_field(field, place) for place, field in enumerate(fields)]
     minutes, hours, days, months, weekdays = (values for values, _ in parsed)
     return Schedule(minutes, hours, days, months, weekdays, any_day=parsed[2][1] or parsed[4][1])
 
 
-@lru_cache(maxsize=1024)
 def read(text: str) -> Schedule | ScheduleError | SchedulePanicError:
     """As `parse`, with what is wrong as the answer."""
+    return (_remembered if len(text) <= _LONG else _read)(text)
+
+
+def _read(text: str) -> Schedule | ScheduleError | SchedulePanicError:
     try:
         return parse(text)
     except (ScheduleError, SchedulePanicError) as error:
         return error
+
+
+_remembered = lru_cache(maxsize=1024)(_read)
 
 
 def _without_zone(text: str) -> str:
@@ -138,11 +151,13 @@ def _without_zone(text: str) -> str:
     return runes.trim(rest)
 
 
-def _field(text: str, low: int, high: int, names: dict[str, int]) -> tuple[frozenset[int], bool]:
-    if text in _STARS:
-        return _whole(low, high), True
-    if len(text) <= _DIGITS and text.isascii() and text.isdigit() and low <= int(text) <= high:
-        return frozenset((int(text),)), False
+def _field(text: str, place: int) -> tuple[frozenset[int], bool]:
+    """The values, and whether it is a star."""
+    return (_short_field if len(text) <= _SHORT else _read_field)(text, place)
+
+
+def _read_field(text: str, place: int) -> tuple[frozenset[int], bool]:
+    low, high, names = _FIELDS[place]
     values: set[int] = set()
     any_value = False
     for item in _COMMAS.findall(text):
@@ -152,9 +167,7 @@ def _field(text: str, low: int, high: int, names: dict[str, int]) -> tuple[froze
     return frozenset(values), any_value
 
 
-@cache
-def _whole(low: int, high: int) -> frozenset[int]:
-    return frozenset(range(low, high + 1))
+_short_field = lru_cache(maxsize=1024)(_read_field)
 
 
 def _item(text: str, low: int, high: int, names: dict[str, int]) -> tuple[int, int, int]:

@@ -43,6 +43,11 @@ def normalize(url: str) -> str:
     return _remembered(url) if len(url) <= _LONG else _normalize(url)
 
 
+def is_plain(url: str) -> bool:
+    """Whether it is what most are: nothing changes when it is normalised, or its `.git` is lost."""
+    return _PLAIN.fullmatch(url) is not None
+
+
 def same(one: str, other: str) -> bool:
     """Whether both mean the same repository; two that nobody can read do not."""
     normalized = normalize(one)
@@ -52,7 +57,7 @@ def same(one: str, other: str) -> bool:
 def _normalize(url: str) -> str:
     url = runes.lower(runes.trim(url))
     bare = url.removesuffix(".git")
-    if _PLAIN.fullmatch(bare):
+    if is_plain(bare):
         return bare
     if _SSH.fullmatch(url) and not url.startswith("ssh://"):
         # A colon after the host would count as the beginning of a port.

@@ -37,6 +37,7 @@ class Entry(NamedTuple):
 
 
 _EVERYTHING = frozenset({"*", "**"})
+_FIELDS = ("server", "namespace", "defaultServiceAccount")
 
 
 class Outcome(StrEnum):
@@ -65,12 +66,7 @@ def entries_of(project: Mapping[str, Any] | None) -> tuple[Entry, ...]:
 def entries_in(items: Iterable[Any]) -> tuple[Entry, ...]:
     return tuple(
         [
-            Entry(
-                reading.text(item, "server"),
-                reading.text(item, "namespace"),
-                reading.text(item, "defaultServiceAccount"),
-                index,
-            )
+            Entry._make((*reading.fields(item, _FIELDS), index))
             for index, item in enumerate(items)
             if type(item) is dict or isinstance(item, Mapping)
         ]

@@ -42,7 +42,7 @@ def validate(project: Mapping[str, Any], *, version: Version) -> list[Problem]:
 
 _Where = tuple[str, int]
 """A list under `spec` and a place in it: paths are only written out for what is wrong."""
-_TEXT = {str}
+_TEXT = frozenset({str})
 
 
 class _Validation:
@@ -97,7 +97,7 @@ class _Validation:
     def _fields(self, owner: Mapping[str, Any], keys: tuple[str, ...], where: _Where) -> list[str]:
         """The texts of these fields; what is missing or no text is empty."""
         values = [owner.get(key, "") for key in keys]
-        if set(map(type, values)) != _TEXT:
+        if not _TEXT.issuperset(map(type, values)):
             for place, value in enumerate(values):
                 if not isinstance(value, str):
                     if value is not None:
@@ -106,8 +106,10 @@ class _Validation:
         return values
 
     def _texts(self, owner: Mapping[str, Any], key: str, where: _Where | None = None) -> Sequence[str]:
+        if key not in owner:
+            return ()
         values = self._list(owner, key, where)
-        if not values or set(map(type, values)) == _TEXT:
+        if _TEXT.issuperset(map(type, values)):
             return values
         at = f"spec.{where[0]}[{where[1]}].{key}" if where else f"spec.{key}"
         for index, value in enumerate(values):
@@ -132,13 +134,13 @@ class _Validation:
             seen.add(target)
 
     def _source_namespaces(self, spec: Mapping[str, Any]) -> None:
-        for index, namespace in _repeated(self._texts(spec, "sourceNamespaces")):
+        for index, namespace in _repeated(self._texts(spec, "sourceNamespaces")).items():
             message = f"source namespace '{namespace}' already added"
             self._add("project/duplicate-source-namespace", ("sourceNamespaces", index), "", message)
 
     def _source_repos(self, spec: Mapping[str, Any]) -> None:
         urls = self._texts(spec, "sourceRepos")
-        repeated = dict(_repeated(urls))
+        repeated = _repeated(urls)
         if not repeated and _DENIES_ALL not in urls:
             return
         for index, url in enumerate(urls):
@@ -165,7 +167,7 @@ class _Validation:
 
     def _policies(self, role: Mapping[str, Any], name: str, where: _Where) -> None:
         listed = self._texts(role, "policies", where)
-        repeated = dict(_repeated(listed))
+        repeated = _repeated(listed)
         for index, policy in enumerate(listed):
             if index in repeated:
                 message = f"policy '{policy}' already exists for role '{name}'"
@@ -177,7 +179,7 @@ class _Validation:
 
     def _groups(self, role: Mapping[str, Any], name: str, where: _Where) -> None:
         listed = self._texts(role, "groups", where)
-        repeated = dict(_repeated(listed))
+        repeated = _repeated(listed)
         for index, group in enumerate(listed):
             if index in repeated:
                 message = f"group '{group}' already exists for role '{name}'"
@@ -233,15 +235,20 @@ _ACCOUNT = ("server", "namespace", "defaultServiceAccount")
 _WINDOW = ("kind", "schedule", "duration", "description", "timeZone")
 
 
-def _repeated(texts: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """The texts that were there before, with their places."""
+def _repeated(texts: Sequence[str]) -> Mapping[int, str]:
+    """The texts that were there before, by their places."""
     if len(set(texts)) == len(texts):
-        return
+        return _NOTHING_REPEATED
     seen: set[str] = set()
+    repeated = {}
     for index, text in enumerate(texts):
         if text in seen:
-            yield index, text
+            repeated[index] = text
         seen.add(text)
+    return repeated
+
+
+_NOTHING_REPEATED: Mapping[int, str] = {}
 
 
 def _is_no_plain_glob(pattern: str) -> bool:

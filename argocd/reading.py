@@ -8,6 +8,7 @@ from typing import Any
 
 _NO_MAPPING: Mapping[str, Any] = {}
 _LISTS = (list, tuple)
+_TEXT = frozenset({str})
 
 
 def value(source: Any, *path: str) -> Any:
@@ -39,6 +40,16 @@ def text(source: Any, *path: str) -> str:
     one = len(path) == 1 and type(source) is dict
     found = source.get(path[0]) if one else value(source, *path)
     return found if isinstance(found, str) else ""
+
+
+def fields(source: Any, keys: tuple[str, ...]) -> list[str]:
+    """The texts of several keys at once."""
+    if type(source) is not dict:
+        return [text(source, key) for key in keys]
+    values = [source.get(key, "") for key in keys]
+    if _TEXT.issuperset(map(type, values)):
+        return values
+    return [found if isinstance(found, str) else "" for found in values]
 
 
 def texts(source: Any, *path: str) -> list[str]:

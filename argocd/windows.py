@@ -1,7 +1,6 @@
 """Sync windows: what Argo CD's API server checks, which two are the same, and which applications one is about."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 from argocd import cron, durations, pattern_lists, reading, runes
@@ -15,21 +14,11 @@ IDENTITY_SINCE: Version = (3, 2)
 LONGEST_DESCRIPTION = 255
 """Bytes, though the message says characters."""
 
-_LONG = 300
-"""Characters; longer texts are not worth remembering."""
-
 TARGETS = ("applications", "namespaces", "clusters")
 
 
-def field_problems(kind: str, schedule: str, duration: str, description: str) -> tuple[tuple[str, str], ...]:
+def field_problems(kind: str, schedule: str, duration: str, description: str) -> list[tuple[str, str]]:
     """Each field that is wrong and what Argo CD says of it, in the order in which it looks."""
-    if len(description) > _LONG or len(schedule) + len(duration) + len(kind) > _LONG:
-        return _field_problems.__wrapped__(kind, schedule, duration, description)
-    return _field_problems(kind, schedule, duration, description)
-
-
-@lru_cache(maxsize=1024)
-def _field_problems(kind: str, schedule: str, duration: str, description: str) -> tuple[tuple[str, str], ...]:
     problems = []
     if kind not in {"allow", "deny"}:
         problems.append(("kind", f"kind '{kind}' mismatch: can only be allow or deny"))
@@ -39,9 +28,9 @@ def _field_problems(kind: str, schedule: str, duration: str, description: str) -
         problems.append(("schedule", f"cannot parse schedule '{schedule}': {reason}"))
     if problem := durations.problem(duration):
         problems.append(("duration", f"cannot parse duration '{duration}': {problem}"))
-    if len(runes.encode(description)) > LONGEST_DESCRIPTION:
+    if description and len(runes.encode(description)) > LONGEST_DESCRIPTION:
         problems.append(("description", "description must not exceed 255 characters"))
-    return tuple(problems)
+    return problems
 
 
 def panics(schedule: str) -> bool:

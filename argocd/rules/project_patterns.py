@@ -21,8 +21,10 @@ _LONG = 300
 """Characters; longer patterns are not worth remembering."""
 
 
-_HARMLESS = re.compile(r"[A-Za-z0-9.:@_-][A-Za-z0-9.:@_/-]*\*{0,2}|\*{1,2}")
+_HARMLESS_TEXT = r"(?:[A-Za-z0-9.:@_-][A-Za-z0-9.:@_/-]*\*{0,2}|\*{1,2})"
 """What most patterns are: text with a star at its end means the same everywhere."""
+_HARMLESS = re.compile(_HARMLESS_TEXT)
+_ALL_HARMLESS = re.compile(rf"(?:{_HARMLESS_TEXT}\n)*")
 
 
 _LISTS = ("sourceRepos", "sourceNamespaces", "destinations", "syncWindows", "destinationServiceAccounts")
@@ -64,6 +66,8 @@ def _found(case: Case) -> list[Finding]:
     """What is wrong with every pattern of the project; one pass serves all rules about them."""
     spec = reading.mapping(case.object, "spec")
     found: list[Finding] = []
+    if _is_harmless(spec):
+        return found
     _list(spec, "sourceRepos", _Place.REPOSITORY, "spec", found)
     _list(spec, "sourceNamespaces", _Place.NAMESPACE, "spec", found)
     _entries(spec, "destinations", ("server", "name", "namespace"), _Place.DESTINATION, found)
@@ -72,6 +76,23 @@ def _found(case: Case) -> list[Finding]:
         for key in windows.TARGETS:
             _list(window, key, _Place.WINDOW, f"spec.syncWindows[{index}]", found)
     return found
+
+
+def _is_harmless(spec: Mapping[str, Any]) -> bool:
+    """Whether all patterns together are what most are; most projects have no others."""
+    texts = [*reading.sequence(spec, "sourceRepos"), *reading.sequence(spec, "sourceNamespaces")]
+    for key in ("destinations", "destinationServiceAccounts"):
+        for entry in reading.sequence(spec, key):
+            texts += entry.values() if type(entry) is dict else (None,)
+    for window in reading.sequence(spec, "syncWindows"):
+        for key in windows.TARGETS:
+            if found := reading.sequence(window, key):
+                texts += found
+    try:
+        joined = "\n".join([*texts, ""])
+    except TypeError:
+        return False
+    return joined.count("\n") == len(texts) and _ALL_HARMLESS.fullmatch(joined) is not None
 
 
 def _list(owner: Any, key: str, place: _Place, at: str, found: list[Finding]) -> None:

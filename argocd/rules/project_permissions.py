@@ -1,6 +1,7 @@
 """What a project permits without its author having meant it, and what it cannot permit though he has."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from argocd import git_urls, names, pattern_lists, reading
@@ -13,28 +14,36 @@ from argocd.rules.projects import PROJECT, noticed
 
 _EVERYTHING = frozenset({"*", "**", "/.*/", "/^.*$/", "//"})
 _SPECIAL = "*[{\\"
-_WILD = frozenset("*?[{!")
+_DESTINATION = ("server", "name", "namespace")
+_WILD = re.compile(r"[*?\[{!]")
 
 
 @Remembered
 def _odd(case: Case) -> list[Finding]:
     """One look serves all rules about what is permitted."""
-    return [*_odd_sources(case), *_odd_destinations(case), *_odd_reach(case)]
+    spec = reading.mapping(case.object, "spec")
+    listed = reading.sequence(spec, "destinations")
+    entries = [reading.fields(entry, _DESTINATION) for entry in listed]
+    return [
+        *_odd_sources(reading.sequence(spec, "sourceRepos")),
+        *_odd_destinations(listed, entries),
+        *_odd_reach(case, _may_mean_here(listed, entries)),
+    ]
 
 
-def _odd_sources(case: Case) -> list[Finding]:
-    found: list[Finding] = []
-    entries = reading.texts(case.object, "spec", "sourceRepos")
-    if entries and all(map(pattern_lists.is_denial, entries)):
-        found.append(_permits_the_rest("spec.sourceRepos", "repository"))
-    for index, entry in enumerate(reading.sequence(case.object, "spec", "sourceRepos")):
+def _odd_sources(entries: Sequence[Any]) -> Iterator[Finding]:
+    texts = [entry for entry in entries if isinstance(entry, str)]
+    if texts and all(map(pattern_lists.is_denial, texts)):
+        yield _permits_the_rest("spec.sourceRepos", "repository")
+    for index, entry in enumerate(entries):
         if isinstance(entry, str) and (problem := _source_problem(entry)):
             rule, said, hint = problem
-            found.append(Finding(rule, f"spec.sourceRepos[{index}]", said, hint))
-    return found
+            yield Finding(rule, f"spec.sourceRepos[{index}]", said, hint)
 
 
 def _source_problem(entry: str) -> tuple[str, str, str] | None:
+    if git_urls.is_plain(entry):
+        return None
     if entry in {"*", "**"}:
         return (
             "project/source-repo-wildcard",
@@ -62,31 +71,27 @@ def _permits_the_rest(path: str, what: str) -> Finding:
     )
 
 
-def _odd_destinations(case: Case) -> list[Finding]:
-    found: list[Finding] = []
-    entries = reading.sequence(case.object, "spec", "destinations")
+def _odd_destinations(listed: Sequence[Any], entries: Sequence[Sequence[str]]) -> Iterator[Finding]:
     denials = 0
-    for index, entry in enumerate(entries):
-        server, name, namespace = (reading.text(entry, key) for key in ("server", "name", "namespace"))
-        denials += "!" in {server[:1], name[:1], namespace[:1]}
+    for index, (server, name, namespace) in enumerate(entries):
+        denials += server.startswith("!") or name.startswith("!") or namespace.startswith("!")
         if said := _server_problem(server):
             path = f"spec.destinations[{index}].server"
             hint = "Write the server as the cluster's secret does, or give the cluster's name."
-            found.append(
-                Finding("project/destination-server", path, f"{said}, so the entry matches no cluster", hint)
+            yield Finding(
+                "project/destination-server", path, f"{said}, so the entry matches no cluster", hint
             )
-        if (said := _missing(server or name, namespace)) and isinstance(entry, Mapping):
+        if (said := _missing(server or name, namespace)) and isinstance(listed[index], Mapping):
             path = f"spec.destinations[{index}]"
             hint = "Give a server or a name, and a namespace; '*' is any."
-            found.append(Finding("project/destination-incomplete", path, said, hint))
+            yield Finding("project/destination-incomplete", path, said, hint)
     if entries and denials == len(entries):
-        found.append(_permits_the_rest("spec.destinations", "destination"))
-    return found
+        yield _permits_the_rest("spec.destinations", "destination")
 
 
 def _server_problem(server: str) -> str:
     server = server.removeprefix("!")
-    if not server or not _WILD.isdisjoint(server):
+    if not server or _WILD.search(server):
         return ""
     if "://" not in server:
         return f"'{server}' is no URL; a cluster's name belongs into `name`"
@@ -101,47 +106,44 @@ def _missing(cluster: str, namespace: str) -> str:
     return ""
 
 
-def _odd_reach(case: Case) -> list[Finding]:
+def _may_mean_here(listed: Sequence[Any], entries: Sequence[Sequence[str]]) -> dict[int, Any]:
+    """The entries that can say anything about Argo CD's own cluster; most name another one."""
+    return {
+        index: listed[index]
+        for index, (server, name, _) in enumerate(entries)
+        if server == names.IN_CLUSTER_SERVER
+        or name == names.IN_CLUSTER_NAME
+        or _WILD.search(server)
+        or _WILD.search(name)
+    }
+
+
+def _odd_reach(case: Case, here: Mapping[int, Any]) -> Iterator[Finding]:
     """Ways to Argo CD's own namespace, and who may take them."""
-    found: list[Finding] = []
     control_plane = case.surroundings.configuration.argocd.namespace
-    way = _way_to(control_plane, case.object)
+    way = _way_to(control_plane, case.object, here)
     if way:
         said = f"applications of this project may deploy to {control_plane}, where they can give themselves any right"
         hint = f"Name the namespaces that are meant, or add a denial: namespace '!{control_plane}'."
-        found.append(Finding("project/destination-control-plane", way, said, hint))
+        yield Finding("project/destination-control-plane", way, said, hint)
     for index, entry in enumerate(reading.sequence(case.object, "spec", "sourceNamespaces")):
         path = f"spec.sourceNamespaces[{index}]"
         if entry == control_plane:
             said = f"applications in {control_plane} may always use every project, whatever this list says"
-            found.append(Finding("project/source-namespace-control-plane", path, said, "Remove the entry."))
+            yield Finding("project/source-namespace-control-plane", path, said, "Remove the entry.")
         elif isinstance(entry, str) and entry in _EVERYTHING and (privilege := _privilege(case.object, way)):
             said = f"whoever can create an Application in any namespace may use this project, and {privilege}"
             hint = "Name the namespaces that are meant."
-            found.append(Finding("project/source-namespace-wildcard", path, said, hint))
-    return found
+            yield Finding("project/source-namespace-wildcard", path, said, hint)
 
 
-def _way_to(namespace: str, project: Mapping[str, Any]) -> str:
+def _way_to(namespace: str, project: Mapping[str, Any], here: Mapping[int, Any]) -> str:
     """The path of a destination that permits this namespace of Argo CD's cluster; empty where none does."""
-    listed = reading.sequence(project, "spec", "destinations")
-    entries = {index: entry for index, entry in enumerate(listed) if _may_mean_here(entry)}
     scoped = reading.value(project, "spec", "permitOnlyProjectScopedClusters") is True
-    if scoped or not entries or not _permits(namespace, list(entries.values())):
+    if scoped or not here or not _permits(namespace, list(here.values())):
         return ""
-    permitting = (index for index, entry in entries.items() if _permits(namespace, [entry]))
+    permitting = (index for index, entry in here.items() if _permits(namespace, [entry]))
     return f"spec.destinations[{next(permitting)}]"
-
-
-def _may_mean_here(destination: Any) -> bool:
-    """Whether the entry can say anything about Argo CD's own cluster; most name another one."""
-    server, name = reading.text(destination, "server"), reading.text(destination, "name")
-    return (
-        server == names.IN_CLUSTER_SERVER
-        or name == names.IN_CLUSTER_NAME
-        or not _WILD.isdisjoint(server)
-        or not _WILD.isdisjoint(name)
-    )
 
 
 def _permits(namespace: str, entries: Any) -> bool:

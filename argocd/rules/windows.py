@@ -18,7 +18,7 @@ def _odd(case: Case) -> list[Finding]:
     """What is odd about windows that Argo CD takes; one look serves three rules."""
     found: list[Finding] = []
     for index, window in enumerate(reading.sequence(case.object, "spec", "syncWindows")):
-        schedule, duration, zone = (reading.text(window, key) for key in ("schedule", "duration", "timeZone"))
+        schedule, duration, zone = reading.fields(window, ("schedule", "duration", "timeZone"))
         judge = _oddities if len(schedule) + len(duration) + len(zone) <= _LONG else _oddities.__wrapped__
         for rule, field, message, hint in judge(schedule, duration, zone):
             found.append(Finding(rule, f"spec.syncWindows[{index}].{field}", message, hint))

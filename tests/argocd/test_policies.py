@@ -136,3 +136,45 @@ def test_every_text_gets_an_answer(text: str) -> None:
     policies.group_problem(text)
     policies.role_name_problem(text)
     policies.line_problem(text)
+
+
+WORDS = (
+    *(
+        "p",
+        "g",
+        " p",
+        "proj:shop:dev",
+        "proj:shop:ops",
+        "proj:shop",
+        "proj:shop:dev:x",
+        "applications",
+        "logs",
+    ),
+    *(
+        "projects",
+        "sync",
+        "*",
+        "action/x",
+        "shop/*",
+        "shop/a/b",
+        "shop/a/b/c",
+        "shop//a",
+        "other/*",
+        "shop",
+        "",
+    ),
+    *("allow", "deny", "Allow", 'a"b', "a\nb", "\tallow", "é"),
+)
+
+
+@given(
+    st.lists(st.sampled_from(WORDS), min_size=4, max_size=7)
+    | st.tuples(*(st.sampled_from(WORDS) | st.just(part) for part in GOOD.split(", "))),
+    st.sampled_from([",", ", ", " , ", ",  "]),
+)
+def test_the_short_way_to_a_good_policy_leads_where_the_long_one_does(
+    parts: list[str] | tuple[str, ...], separator: str
+) -> None:
+    policy = separator.join(parts)
+    found = policies.policy_problems("shop", "dev", policy, version=VERSION)
+    assert found == policies._problems.__wrapped__("shop", "dev", policy, VERSION)

@@ -3,7 +3,11 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from argocd import windows
+from argocd.rules import project_patterns
 from tests.argocd.asking import ask, paths, project
 
 
@@ -91,3 +95,39 @@ def test_malformed_kinds_are_found() -> None:
         "namespaceResourceBlacklist[0].group",
         "namespaceResourceBlacklist[0].kind",
     ]
+
+
+PIECES = st.lists(
+    st.sampled_from([*"ab-./:@_*?[]{}!\\,\n", "**", "https://", "/x/"]), min_size=0, max_size=5
+).map("".join)
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "sourceRepos": st.lists(PIECES | st.none()),
+            "sourceNamespaces": st.lists(PIECES),
+            "destinations": st.lists(
+                st.dictionaries(st.sampled_from(["server", "name", "namespace"]), PIECES) | st.integers()
+            ),
+            "destinationServiceAccounts": st.lists(
+                st.dictionaries(st.sampled_from(["server", "namespace", "defaultServiceAccount"]), PIECES)
+            ),
+            "syncWindows": st.lists(st.dictionaries(st.sampled_from(windows.TARGETS), st.lists(PIECES))),
+        },
+    )
+)
+def test_patterns_that_are_harmless_together_are_so_one_by_one(spec: dict[str, Any]) -> None:
+    entries = [*spec.get("destinations", ()), *spec.get("destinationServiceAccounts", ())]
+    listed = [owner for window in spec.get("syncWindows", ()) for owner in window.values()]
+    texts = [
+        *spec.get("sourceRepos", ()),
+        *spec.get("sourceNamespaces", ()),
+        *(text for entry in entries for text in (entry.values() if isinstance(entry, dict) else (None,))),
+        *(text for one in listed for text in one),
+    ]
+    one_by_one = all(
+        isinstance(text, str) and project_patterns._HARMLESS.fullmatch(text) is not None for text in texts
+    )
+    assert project_patterns._is_harmless(spec) is one_by_one

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from argocd import windows
+from argocd import cron, durations, windows
 from argocd.globs import Verdict
 
 GOOD = {"kind": "allow", "schedule": "0 8 * * 1-5", "duration": "1h", "applications": ["*"]}
@@ -86,7 +86,11 @@ def test_a_window_is_about_an_application(window: Any, destination: dict[str, st
 
 
 def test_long_texts_are_judged_and_not_remembered() -> None:
-    before = windows._field_problems.cache_info().currsize
+    caches = (cron._remembered, cron._short_field, durations._remembered)
+    before = [cache.cache_info().currsize for cache in caches]
     assert windows.problems({**GOOD, "description": "x" * 301})
     assert windows.problems({**GOOD, "schedule": "x" * 301})
-    assert windows._field_problems.cache_info().currsize == before
+    assert windows.problems({**GOOD, "schedule": f"{','.join(['1'] * 300)} * * * *"}) == []
+    assert windows.problems({**GOOD, "duration": "1h" * 301}) == []
+    assert before[0] == cron._remembered.cache_info().currsize
+    assert before[2] == durations._remembered.cache_info().currsize
