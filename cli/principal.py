@@ -23,8 +23,10 @@ from cli.sidecar_options import (
 )
 from kube.live import LiveStore
 from kube.store import Store
+from sidecars.delivery.pacing import Budget
+from sidecars.linking import Surroundings
 from sidecars.materials import secret_data
-from sidecars.principal.configuring import COMPARE_SECONDS, PrincipalSettings
+from sidecars.principal.configuring import COMPARE_SECONDS, QUEUE_BYTES, PrincipalSettings
 from sidecars.principal.running import Process, Serving
 from sidecars.wire.identity import Method, certificate_method, header_method
 from sidecars.wire.listening import DEFAULT_MAX_MESSAGE_BYTES
@@ -147,6 +149,12 @@ OPTIONS = combined(
         default=f"{COMPARE_SECONDS:.0f}s",
         help="Between two comparisons with an agent of ours.",
     ),
+    FLAGS.option(
+        "--queue-bytes",
+        type=click.IntRange(min=0),
+        default=QUEUE_BYTES,
+        help="Of what waits for all agents together; what finds no room is found by comparing.",
+    ),
     FLAGS.texts("--log-level", text="debug, info, warning or error."),
     FLAGS.option(
         "--log-format", default="auto", type=click.Choice(["auto", "human", "json", "text"]), help="Of lines."
@@ -223,6 +231,7 @@ async def serving(store: Store, given: dict[str, Any], method: Method) -> Servin
         keepalive_min_seconds=given["keepalive_min_interval"],
         health_port=given["healthz_port"],
         metrics_port=given["metrics_port"],
+        surroundings=Surroundings(budget=Budget(limit=given["queue_bytes"])),
     )
 
 

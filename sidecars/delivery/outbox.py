@@ -226,7 +226,7 @@ class Outbox:
             return True
         limit = self._limits.bytes + (self._limits.reserve_bytes if lane is Lane.COMMAND else 0)
         fits_here = self._bytes + amount <= limit
-        return fits_here and (self._budget is None or self._budget.has_room(amount))
+        return fits_here and (self._budget is None or self._budget.has_room(amount, held=self._bytes))
 
     def _mark(self, key: str) -> None:
         if not self._everything:

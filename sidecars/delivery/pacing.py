@@ -33,13 +33,18 @@ class Backoff:
 
 
 class Budget:
-    """Bytes that all the queues of a process share, so that many peers away at once cannot exhaust it."""
+    """Bytes that all the queues of a process share, so that many peers away at once cannot exhaust it.
 
-    __slots__ = ("limit", "used")
+    Each may hold its `share` in any case: those who are away must not hold up those who are there.
+    """
 
-    def __init__(self, *, limit: int) -> None:
+    __slots__ = ("limit", "share", "used")
+
+    def __init__(self, *, limit: int, share: int = 64 << 10) -> None:
         self.limit = limit
+        self.share = share
         self.used = 0
 
-    def has_room(self, amount: int) -> bool:
-        return self.used + amount <= self.limit
+    def has_room(self, amount: int, *, held: int) -> bool:
+        """For `amount` more in a queue that holds so much already."""
+        return self.used + amount <= self.limit or held + amount <= self.share

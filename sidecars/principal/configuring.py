@@ -11,6 +11,9 @@ from argocd.routing import AgentMapping
 COMPARE_SECONDS = 600.0
 """Now and then, whatever happened: what no event told is found by this."""
 
+QUEUE_BYTES = 128 << 20
+"""Of all agents together: an eighth of the memory that the manifests grant. More is found by comparing."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrincipalSettings:

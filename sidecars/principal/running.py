@@ -1,7 +1,7 @@
 """A principal as a process: elected by a Lease, listening with TLS, following its certificates and blocklist."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from argocd.routing import Mode
@@ -9,12 +9,13 @@ from kube.cache import Cache
 from kube.projecting import whole
 from kube.resources import CONFIG_MAPS
 from kube.store import Object, Store
+from sidecars.delivery.pacing import Budget
 from sidecars.duty import Duty, Post
-from sidecars.linking import Link
+from sidecars.linking import Link, Surroundings
 from sidecars.materials import Source
 from sidecars.operating import standing
 from sidecars.pages import Page
-from sidecars.principal.configuring import PrincipalSettings
+from sidecars.principal.configuring import QUEUE_BYTES, PrincipalSettings
 from sidecars.principal.counting import Counting
 from sidecars.principal.principal import Principal, identity
 from sidecars.tallying import principal_figures
@@ -52,6 +53,7 @@ class Serving(Post):
     keepalive_min_seconds: float = 0.0
     health_port: int = 8003
     metrics_port: int = 8000
+    surroundings: Surroundings = field(default_factory=lambda: Surroundings(budget=Budget(limit=QUEUE_BYTES)))
 
 
 class Process:

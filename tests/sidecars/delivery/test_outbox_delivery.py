@@ -182,7 +182,7 @@ def test_too_many_marks_mean_everything(make: Make, timing: Timing) -> None:
 
 
 def test_peers_share_a_budget_and_return_their_part(make: Make, timing: Timing) -> None:
-    budget = Budget(limit=10_000)
+    budget = Budget(limit=10_000, share=0)
     away = Outbox(peer="away", timing=timing, budget=budget)
     here = Outbox(peer="here", timing=timing, budget=budget)
     away.add(make(EventType.SPEC_UPDATE, padding=8_000))
@@ -193,6 +193,21 @@ def test_peers_share_a_budget_and_return_their_part(make: Make, timing: Timing) 
     for _ in range(2):
         here.acknowledge(acknowledgement(take(here)))
     assert budget.used == 0
+
+
+def test_a_peer_that_is_there_has_its_share_while_others_have_used_up_the_budget(
+    make: Make, timing: Timing
+) -> None:
+    budget = Budget(limit=10_000, share=5_000)
+    away = Outbox(peer="away", timing=timing, budget=budget)
+    here = Outbox(peer="here", timing=timing, budget=budget)
+    away.add(make(EventType.SPEC_UPDATE, padding=20_000))
+    for version in range(20):
+        assert here.add(make(EventType.SPEC_UPDATE, f"app-{version}"))
+        here.acknowledge(acknowledgement(take(here)))
+    assert here.add(make(EventType.SPEC_UPDATE, "first"))
+    assert not here.add(make(EventType.SPEC_UPDATE, "second", padding=4_000))
+    assert here.take_marks()
 
 
 def test_acknowledgements_are_bounded_because_the_peer_asks_again(make: Make, timing: Timing) -> None:

@@ -1,29 +1,44 @@
 """An agent that is away for longer than its queue has room: nothing is lost, and nothing is sent in vain."""
 
 import asyncio
+from contextlib import AsyncExitStack
+from functools import partial
 
 import pytest
 
+from argocd.routing import Mode
+from kube.embedded import EmbeddedStore
 from kube.resources import APP_PROJECTS, APPLICATIONS
+from kube.store import Object
 from sidecars.delivery.outbox import OutboxLimits
+from sidecars.delivery.pacing import Budget
 from sidecars.linking import OVERFLOWS, Surroundings
 from tests.sidecars.couples import (
     ARGOCD,
     OURS,
     PATIENCE,
     PLAIN,
+    Hub,
     Pair,
     application,
     change,
+    connected,
     describe,
     described,
     project,
+    running_agent,
     until,
 )
 
 AGENT = "agent-a"
 SMALL = Surroundings(outbox=OutboxLimits(bytes=20_000, reserve_bytes=4_000))
+# Full as soon as anything waits for two agents; each may hold one event and a little more.
+SCARCE = Surroundings(budget=Budget(limit=4_000, share=4_000))
 SYNC = {"sync": {"revision": "main"}}
+
+
+def contains(name: str, there: dict[str, Object]) -> bool:
+    return name in there
 
 
 def overflows() -> float:
@@ -59,3 +74,34 @@ async def test_what_found_no_room_arrives_when_the_agent_is_back(extensions: fro
             )
             assert len(there) == len(names)
             await until(pair.workload, APPLICATIONS, lambda there: there["shop"].get("operation") == SYNC)
+
+
+@pytest.mark.parametrize("extensions", [OURS, PLAIN], ids=["ours", "plain"])
+async def test_agents_that_are_away_do_not_fill_the_memory_nor_hold_up_the_one_that_is_there(
+    extensions: frozenset[str],
+) -> None:
+    hub = Hub(EmbeddedStore(namespaces=[ARGOCD]))
+    names = [f"project-{number:03}" for number in range(40)]
+    away = {name: EmbeddedStore(namespaces=[ARGOCD]) for name in ("agent-a", "agent-b", "agent-c")}
+    here = EmbeddedStore(namespaces=[ARGOCD])
+    async with hub.running(SCARCE) as principal, AsyncExitStack() as stack:
+        for name, store in away.items():
+            async with (
+                running_agent(store, mode=Mode.MANAGED) as agent,
+                connected(principal, agent, name=name, extensions=extensions),
+            ):
+                await hub.store.create(APP_PROJECTS, project(f"for-{name}"), namespace=ARGOCD)
+                await until(store, APP_PROJECTS, partial(contains, f"for-{name}"))
+        agent = await stack.enter_async_context(running_agent(here, mode=Mode.MANAGED))
+        await stack.enter_async_context(connected(principal, agent, name="agent-d", extensions=extensions))
+        before = overflows()
+        for name in names:
+            await hub.store.create(APP_PROJECTS, project(name), namespace=ARGOCD)
+        await until(here, APP_PROJECTS, lambda there: set(names) <= set(there))
+        assert overflows() > before
+        waiting = {agent.name: agent.link.outbox.figures().bytes for agent in principal.roster}
+        assert max(waiting.values()) <= 2 * 4_000
+        for name, store in away.items():
+            agent = await stack.enter_async_context(running_agent(store, mode=Mode.MANAGED))
+            await stack.enter_async_context(connected(principal, agent, name=name, extensions=extensions))
+            await until(store, APP_PROJECTS, lambda there: set(names) <= set(there))
