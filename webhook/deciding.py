@@ -15,10 +15,12 @@ from argocd.kinds import kind_of
 from webhook import injecting
 from webhook.phrasing import denial, warning
 from webhook.pointers import escaped
-from webhook.reviews import Answer, Review
+from webhook.reviews import PASSED, Answer, Review
 from webhook.sidecar_templates import Template
 
 Object = Mapping[str, Any]
+
+_OPERATIONS = {operation.value: operation for operation in Operation}
 
 LEFT_ALONE = "left-alone"
 """Audit annotation: why an object that could have been completed was not."""
@@ -66,7 +68,7 @@ class Decisions:
     def validate(self, review: Review) -> Answer | Awaitable[Answer]:
         case = case_of(review, self._known().surroundings)
         if case is None:
-            return Answer()
+            return PASSED
         judgements = judge(case, today=self._today())
         asking = self._check_writer(case)
         if asking is not None:
@@ -80,7 +82,7 @@ class Decisions:
 
     def _verdict(self, review: Review, judgements: Sequence[Judgement]) -> Answer:
         if not judgements:
-            return Answer()
+            return PASSED
         self._listener.judged(review, judgements)
         denied = [judgement.finding for judgement in judgements if judgement.action is Action.DENY]
         warned = [judgement.finding for judgement in judgements if judgement.action is Action.WARN]
@@ -93,7 +95,7 @@ class Decisions:
 
     def mutate(self, review: Review) -> Answer:
         if review.operation not in {"CREATE", "UPDATE"} or review.object is None or review.subresource:
-            return Answer()
+            return PASSED
         known = self._known()
         case = case_of(review, known.surroundings)
         if case is not None and case.kind is Kind.PROJECT:
@@ -118,7 +120,7 @@ class Decisions:
             or review.object is None
             or review.subresource
         ):
-            return Answer()
+            return PASSED
         injection = injecting.inject(review.object, self._known().templates)
         self._listener.injected(injection.reason)
         return Answer(patch=injection.patch, warnings=injection.warnings, audit={INJECTION: injection.reason})
@@ -126,9 +128,10 @@ class Decisions:
 
 def case_of(review: Review, surroundings: Surroundings) -> Case | None:
     """What the rules are asked; None for what no rule is about (CONNECT, subresources)."""
-    if review.operation not in Operation.__members__ or review.subresource:
+    operation = _OPERATIONS.get(review.operation)
+    if operation is None or review.subresource:
         return None
-    judged = review.old if review.operation == Operation.DELETE else review.object
+    judged = review.old if operation is Operation.DELETE else review.object
     if judged is None:
         return None
     kind = kind_of(judged)
@@ -137,15 +140,15 @@ def case_of(review: Review, surroundings: Surroundings) -> Case | None:
     return Case(
         kind=kind,
         object=judged,
-        old=review.old if review.operation == Operation.UPDATE else None,
-        operation=Operation(review.operation),
+        old=review.old if operation is Operation.UPDATE else None,
+        operation=operation,
         writer=writer_of(review),
         surroundings=surroundings,
     )
 
 
 def writer_of(review: Review) -> Writer:
-    return Writer(user=review.user, groups=review.groups)
+    return Writer(review.user, review.groups)
 
 
 def _audit(judgements: Sequence[Judgement]) -> Iterator[tuple[str, str]]:

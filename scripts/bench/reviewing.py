@@ -1,17 +1,13 @@
-"""Review servers as processes for the benchmark, and a client that keeps connections busy.
+"""Review servers as processes for the benchmark.
 
 `python -m scripts.bench.reviewing ours|plain FOLDER PORT APPLICATIONS PROJECTS EVENTS_A_SECOND`
 """
 
 import asyncio
 import os
-import ssl
 import sys
-import time
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +29,9 @@ from webhook.reviews import Answer, Review
 CLUSTERS = ("eu", "us")
 
 
-def review() -> bytes:
+def review(salt: int = 0) -> bytes:
     """Of 4 to 5 KiB, as the API server sends it for `kubectl create` of the project that the rules are measured by."""
-    thing = project(description="Everything that the shop needs. " * 12)
+    thing = project(salt=salt, description="Everything that the shop needs. " * 12)
     for role in thing["spec"]["roles"]:
         role["policies"].append(role["policies"][0].replace(" get,", " delete,"))
     fields: Object = {"f:spec": {".": {}, **{f"f:{key}": {} for key in thing["spec"]}}}
@@ -242,83 +238,6 @@ def build(mode: str, folder: Path, feed: Feed) -> Any:
         drain_seconds=0.0,
     )
     return served if mode == "ours" else Plain(served)
-
-
-# The client
-
-
-@dataclass
-class Load:
-    """What a client saw: seconds of each answer, and how long all took."""
-
-    latencies: list[float] = field(default_factory=list)
-    seconds: float = 0.0
-
-    @property
-    def p99(self) -> float:
-        ordered = sorted(self.latencies)
-        return ordered[int(len(ordered) * 0.99)]
-
-
-class _Caller(asyncio.Protocol):
-    """One connection that asks again as soon as it is answered, until enough has been asked."""
-
-    def __init__(self, request: bytes, load: Load, left: list[int], done: asyncio.Future[None]) -> None:
-        self._request, self._load, self._left, self._done = request, load, left, done
-        self._data = b""
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if exc is not None:
-            self._done.set_exception(exc)
-        else:
-            self._done.set_result(None)
-
-    def connection_made(self, transport: Any) -> None:
-        self._transport = transport
-        self._ask()
-
-    def _ask(self) -> None:
-        if self._left[0] <= 0:
-            self._transport.abort()
-            return
-        self._left[0] -= 1
-        self._begin = time.perf_counter()
-        self._transport.write(self._request)
-
-    def data_received(self, data: bytes) -> None:
-        self._data += data
-        head, found, body = self._data.partition(b"\r\n\r\n")
-        if not found:
-            return
-        at = head.lower().index(b"content-length:") + 15
-        length = int(head[at:].split(b"\r\n", 1)[0])
-        if len(body) >= length:
-            if not head.startswith(b"HTTP/1.1 200") or b'"allowed":true' not in body:
-                raise RuntimeError(self._data.decode())
-            self._load.latencies.append(time.perf_counter() - self._begin)
-            self._data = b""
-            self._ask()
-
-
-async def ask(port: int, authority: bytes, *, count: int, connections: int) -> Load:
-    body = review()
-    head = f"POST /validate?timeout=5s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    context = ssl.create_default_context(cadata=authority.decode())
-    loop, load, left = asyncio.get_running_loop(), Load(), [count]
-    request, ended = head.encode() + body, [loop.create_future() for _ in range(connections)]
-    begin = time.perf_counter()
-    for done in ended:
-        await loop.create_connection(
-            partial(_Caller, request, load, left, done),
-            "127.0.0.1",
-            port,
-            ssl=context,
-            server_hostname="localhost",
-        )
-    async with asyncio.timeout(120):
-        await asyncio.gather(*ended)
-    load.seconds = time.perf_counter() - begin
-    return load
 
 
 def main(mode: str, folder: str, port: str, *objects: str) -> None:
