@@ -7,6 +7,7 @@ one object is large. A kind answers only while it is `known`.
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from enum import StrEnum
 from hashlib import blake2b
+from sys import intern
 from typing import Any
 
 from argocd import applications, git_urls, reading
@@ -113,7 +114,8 @@ class Directory:
 
     def put_application(self, application: Object) -> None:
         self.drop_application(application)
-        key, kept = key_of(application), summarize_application(application)
+        (namespace, name), kept = key_of(application), summarize_application(application)
+        key = (intern(namespace), name)  # there are few namespaces, and many Applications in each
         self._applications[key] = kept
         for index, value in self._application_indexes(kept):
             index.add(value, key)

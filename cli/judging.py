@@ -14,6 +14,7 @@ from argocd.kinds import kind_of
 from argocd.policy import Configuration
 from argocd.settings import read_settings
 from cli.manifests import STDIN, Manifest, Place, Unreadable, read_file
+from cli.packing import Packed, Packs
 
 Object = Mapping[str, Any]
 
@@ -25,6 +26,10 @@ CHUNK = 50
 _HOMELESS = frozenset(
     {Kind.PROJECT, Kind.APPLICATION, Kind.APPLICATION_SET, Kind.REPOSITORY, Kind.CLUSTER, Kind.ARGOCD_CM}
 )
+
+
+Item = tuple[int, str]
+"""Which object of a file: the document's number, and the place in a List."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +44,7 @@ class Found:
     hint: str
     about: str
     exempted: str = ""
-    item: tuple[int, str] = (0, "")
+    item: Item = (0, "")
 
 
 @dataclass(slots=True)
@@ -50,15 +55,8 @@ class Result:
     objects: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """An object that waits for its neighbours; its nodes are read again if a finding needs a place."""
-
-    file: str
-    document: int
-    where: str
-    kind: Kind
-    body: Object
+_Kept = tuple[str, Item, str, dict[str, Any]]
+"""File, item, kind and body of an object that waits for its neighbours; plain data, to be packed."""
 
 
 @dataclass(slots=True)
@@ -102,23 +100,27 @@ def judge_files(
     `around` is what a cluster already holds; an object of the files stands for the one of its name there.
     """
     result = Result([], [], files=len(files))
-    kept: list[_Kept] = []
+    known = around or _nothing_known(configuration)
+    waiting = Packs()
     for told in _read_all(files, configuration, today=today, processes=processes):
         result.findings += told.findings
         result.unreadable += told.unreadable
         result.objects += told.objects
-        kept += told.kept
+        for held in told.kept:
+            put(held[-1], known)
+            waiting.add(held)
         if read is not None:
             next(read, None)
-    surroundings = surroundings_of([held.body for held in kept], configuration, around=around)
-    wrong: dict[str, dict[tuple[int, str], tuple[_Kept, list[Judgement]]]] = {}
-    for held in kept:
-        judgements = judge(Case(kind=held.kind, object=held.body, surroundings=surroundings), today=today)
+    surroundings = known.surroundings(configuration)
+    wrong: dict[str, dict[Item, tuple[str, list[Judgement]]]] = {}
+    for file, item, kind, body in waiting:
+        judgements = judge(Case(kind=Kind(kind), object=body, surroundings=surroundings), today=today)
         if judgements:
-            wrong.setdefault(held.file, {})[held.document, held.where] = (held, judgements)
+            wrong.setdefault(file, {})[item] = (about(body), judgements)
     for file, found in wrong.items():
         result.findings += _located(file, found)
-    order = {file: index for index, file in enumerate(files)}
+    named = {found.place.file for found in result.findings}
+    order = {file: index for index, file in enumerate(files) if file in named}
     result.findings.sort(
         key=lambda found: (order.get(found.place.file, 0), found.place.line, found.place.column, found.rule)
     )
@@ -129,10 +131,14 @@ def surroundings_of(
     objects: Iterable[Object], configuration: Configuration, *, around: Survey | None = None
 ) -> Surroundings:
     """What these objects know of each other. A kind of which there is none is not known."""
-    known = around or Survey(Directory(argocd_namespace=configuration.argocd.namespace))
+    known = around or _nothing_known(configuration)
     for thing in objects:
         put(thing, known)
     return known.surroundings(configuration)
+
+
+def _nothing_known(configuration: Configuration) -> Survey:
+    return Survey(Directory(argocd_namespace=configuration.argocd.namespace, mapping=Packed))
 
 
 def put(thing: Object, known: Survey) -> None:
@@ -165,34 +171,38 @@ def _read_all(
     files: Sequence[str], configuration: Configuration, *, today: date, processes: int
 ) -> Iterator[_Read]:
     if processes <= 1 or len(files) < MANY_FILES:
-        for file in files:
-            yield _read_one(file, configuration, today)
+        yield from _read_many(files, configuration, today)
         return
     # Only here: a pipeline with few files does not wait for the import.
     from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415
 
     if STDIN in files:
-        yield _read_one(STDIN, configuration, today)  # other processes have another standard input
+        yield from _read_many([STDIN], configuration, today)  # other processes have another standard input
         files = [file for file in files if file != STDIN]
     pieces = iter(files)
     chunks = iter(lambda: list(islice(pieces, CHUNK)), [])
     with ProcessPoolExecutor(processes) as pool:
         # Not `map`: it would hand out all chunks, and keep all results, at once.
         running = [
-            pool.submit(_read_many, chunk, configuration, today) for chunk in islice(chunks, processes * 2)
+            pool.submit(_read_chunk, chunk, configuration, today) for chunk in islice(chunks, processes * 2)
         ]
         while running:
             yield from running.pop(0).result()
-            running += [pool.submit(_read_many, chunk, configuration, today) for chunk in islice(chunks, 1)]
+            running += [pool.submit(_read_chunk, chunk, configuration, today) for chunk in islice(chunks, 1)]
 
 
-def _read_many(files: list[str], configuration: Configuration, today: date) -> list[_Read]:
-    return [_read_one(file, configuration, today) for file in files]
+def _read_chunk(files: list[str], configuration: Configuration, today: date) -> list[_Read]:
+    return list(_read_many(files, configuration, today))
 
 
-def _read_one(file: str, configuration: Configuration, today: date) -> _Read:
-    told = _Read([], [], [], 0)
+def _read_many(files: Iterable[str], configuration: Configuration, today: date) -> Iterator[_Read]:
     alone = surroundings_of((), configuration)
+    for file in files:
+        yield _read_one(file, alone, today)
+
+
+def _read_one(file: str, alone: Surroundings, today: date) -> _Read:
+    told = _Read([], [], [], 0)
     for found in read_file(file):
         if isinstance(found, Unreadable):
             told.unreadable.append(found)
@@ -207,8 +217,8 @@ def _read_one(file: str, configuration: Configuration, today: date) -> _Read:
             judgements = judge(Case(kind=kind, object=found.body, surroundings=alone), today=today)
             told.findings += [_found(found, judgement) for judgement in judgements]
         else:
-            body = at_home(found.body, configuration)
-            told.kept.append(_Kept(file, found.document, found.where, kind, body))
+            body = dict(at_home(found.body, alone.configuration))
+            told.kept.append((file, (found.document, found.where), kind.value, body))
     return told
 
 
@@ -220,17 +230,17 @@ def at_home(body: Object, configuration: Configuration) -> Object:
     return {**body, "metadata": {**metadata, "namespace": configuration.argocd.namespace}}
 
 
-def _located(file: str, wrong: dict[tuple[int, str], tuple[_Kept, list[Judgement]]]) -> Iterator[Found]:
+def _located(file: str, wrong: dict[Item, tuple[str, list[Judgement]]]) -> Iterator[Found]:
     """The file is read once more, for the places of what was found in it."""
     for manifest in read_file(file):
         if isinstance(manifest, Manifest):
-            _, judgements = wrong.pop((manifest.document, manifest.where), (None, ()))
+            _, judgements = wrong.pop((manifest.document, manifest.where), ("", []))
             for judgement in judgements:
                 yield _found(manifest, judgement)
-    for held, judgements in wrong.values():  # the file changed meanwhile
-        nowhere = Manifest(held.file, held.document, held.body, held.where)
+    for item, (named, judgements) in wrong.items():  # the file changed meanwhile
+        nowhere = Manifest(file, item[0], {}, item[1])
         for judgement in judgements:
-            yield _found(nowhere, judgement)
+            yield replace(_found(nowhere, judgement), about=named)
 
 
 def _found(manifest: Manifest, judgement: Judgement) -> Found:

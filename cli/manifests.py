@@ -6,6 +6,7 @@ constructor, finds repeated keys on the way, and keeps the marks that findings a
 
 import fnmatch
 import glob
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,7 +23,7 @@ from argocd import reading, yaml_reading
 FILE_LIMIT = 16 * 1024 * 1024
 """Ten times what an API server stores; larger files are no manifests that somebody wrote."""
 
-SUFFIXES = frozenset({".yaml", ".yml", ".json"})
+SUFFIXES = (".yaml", ".yml", ".json")
 STDIN = "-"
 STDIN_NAME = "<stdin>"
 
@@ -100,7 +101,7 @@ def find_files(
             continue
         named = Path(path)
         if named.is_dir():
-            yield from _walk(named, skipped if skipped is not None else [], excluded)
+            yield from _walk(str(named), skipped if skipped is not None else [], excluded)
         elif named.exists() or not glob.has_magic(path):
             yield path
         else:
@@ -108,23 +109,26 @@ def find_files(
             yield from (one for one in found if Path(one).is_file() and not _is_excluded(Path(one), excluded))
 
 
-def _walk(folder: Path, skipped: list[str], excluded: list[str]) -> Iterator[str]:
+def _walk(folder: str, skipped: list[str], excluded: list[str]) -> Iterator[str]:
+    """With plain text and not Path: that keeps every part of every name it has seen."""
     try:
-        entries = sorted(folder.iterdir(), key=lambda entry: entry.name)
+        with os.scandir(folder) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
     except OSError:
-        yield str(folder)  # to be told as unreadable
+        yield folder  # to be told as unreadable
         return
     chart = any(entry.name == "Chart.yaml" for entry in entries)
     for entry in entries:
-        if entry.name.startswith(".") or _is_excluded(entry, excluded):
+        path = entry.name if folder == "." else f"{folder.rstrip('/')}/{entry.name}"
+        if entry.name.startswith(".") or (excluded and _is_excluded(Path(path), excluded)):
             continue
         if entry.is_dir():
             if chart and entry.name == "templates":
-                skipped.append(f"{entry}: templates of a Helm chart; render them and check the result")
+                skipped.append(f"{path}: templates of a Helm chart; render them and check the result")
             elif not entry.is_symlink():
-                yield from _walk(entry, skipped, excluded)
-        elif entry.suffix in SUFFIXES and entry.is_file():
-            yield str(entry)
+                yield from _walk(path, skipped, excluded)
+        elif entry.name.endswith(SUFFIXES) and entry.is_file():
+            yield path
 
 
 def _is_excluded(path: Path, patterns: list[str]) -> bool:

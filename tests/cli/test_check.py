@@ -6,8 +6,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from click.testing import CliRunner, Result
@@ -191,11 +191,12 @@ def test_templates_of_a_chart_are_skipped_with_a_note_unless_named(tmp_path: Pat
 def test_a_folder_that_cannot_be_listed_is_unreadable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def forbidden(self: Path) -> Iterator[Path]:
+    def forbidden(folder: str) -> NoReturn:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "iterdir", forbidden)
-    done = check(write(tmp_path, a=GOOD))
+    folder = write(tmp_path, a=GOOD)
+    monkeypatch.setattr(os, "scandir", forbidden)
+    done = check(folder)
     assert done.exit_code == 2
     assert "this folder cannot be listed" in done.stdout
 
