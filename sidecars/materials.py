@@ -5,6 +5,7 @@ from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -35,6 +36,22 @@ class Source(Protocol):
         ...
 
 
+async def first(source: Source) -> Material:
+    """At the start, where nothing can stay as it was."""
+    material = await source.load()
+    _warn_of_expiry(material)
+    return material
+
+
+def _warn_of_expiry(material: Material) -> None:
+    """It is used all the same: whoever is shown it says no, and here is why."""
+    try:
+        if material.pair is not None:
+            material.pair.check_valid(now=datetime.now(UTC), origin="ours")
+    except CertificateError as error:
+        log.warning("nobody will believe our certificate", **{logs.ERROR: str(error)})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Files:
     certificate: Path | None
@@ -59,6 +76,7 @@ class Files:
                 fresh = await _usable(self.load)
                 if fresh is not None and fresh != current:
                     current = fresh
+                    _warn_of_expiry(fresh)
                     await swap(fresh)
 
         async with asyncio.TaskGroup() as group:
@@ -115,6 +133,7 @@ class Secrets:
                 fresh = await _usable(self.load)
                 if fresh is not None and fresh != current:
                     current = fresh
+                    _warn_of_expiry(fresh)
                     await swap(fresh)
 
     async def _data(self, name: str) -> dict[str, bytes]:

@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass, replace
 
 from kube.store import Store
-from sidecars import figures, linking
+from sidecars import figures, linking, materials
 from sidecars.agent.agent import Agent
 from sidecars.agent.configuring import AgentSettings
 from sidecars.duty import Duty, Post
@@ -57,7 +57,7 @@ class Process:
         agent = self._agent = Agent(self._store, settings=serving.settings, surroundings=serving.surroundings)
         dialing = serving.dialing
         if serving.source is not None:
-            dialing = replace(dialing, material=await serving.source.load())
+            dialing = replace(dialing, material=await materials.first(serving.source))
         reconnecting = Reconnecting(dialing, changed=self._noted)
 
         async def serve(connection: AgentConnection) -> None:

@@ -9,6 +9,7 @@ from kube.cache import Cache
 from kube.projecting import whole
 from kube.resources import CONFIG_MAPS
 from kube.store import Object, Store
+from sidecars import materials
 from sidecars.delivery.pacing import Budget
 from sidecars.duty import Duty, Post
 from sidecars.linking import Link, Surroundings
@@ -91,7 +92,7 @@ class Process:
             surroundings=serving.surroundings,
             cut=self._cut,
         )
-        material = await serving.source.load() if serving.source is not None else None
+        material = await materials.first(serving.source) if serving.source is not None else None
         server = self.server = Server(
             self._listening(material), self._rules(principal, material), _streams(principal)
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from sidecars.wire.dialing import AgentConnection, DialError, Dialing, connect
+from sidecars.wire.refusing import RefusalLog
 from sidecars.wire.streams import StreamLostError
 from sidecars.wire.tls import Material
 from tiphys import logs, metrics
@@ -54,6 +55,7 @@ class Reconnecting:
         self._sleep = sleep
         self._connection: AgentConnection | None = None
         self._renewing = asyncio.Event()
+        self._said = RefusalLog(time.monotonic)
         self.link = Link()
 
     async def swap_material(self, material: Material) -> None:
@@ -80,7 +82,10 @@ class Reconnecting:
             attempts = 1 if time.monotonic() - began > GOOD_SECONDS else attempts + 1
             pause = self._pause(attempts, hopeless=getattr(error, "hopeless", False))
             self._tell(Link(connected=False, attempts=attempts, error=str(error or "the principal hung up")))
-            log.warning("not connected", **{logs.REASON: self.link.error, logs.SECONDS: round(pause, 1)})
+            # The same words once a minute: an outage may last for days.
+            if (missed := self._said.turn(("not connected", self.link.error))) is not None:
+                context = {logs.REASON: self.link.error, logs.SECONDS: round(pause, 1), "again": missed}
+                log.warning("not connected", **context)
             await self._pause_or_renewal(pause)
 
     async def _once(self, serve: Callable[[AgentConnection], Awaitable[None]]) -> None:

@@ -7,6 +7,7 @@ import time
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -38,10 +39,16 @@ class Pki:
     def __init__(self) -> None:
         self.authority = Authority.create("tests", now=datetime.now(UTC), lifetime=timedelta(days=1))
 
-    def pair(self, name: str, *, server: bool) -> KeyPair:
+    def pair(self, name: str, *, server: bool, age: timedelta = timedelta()) -> KeyPair:
+        """One that was made `age` ago, for an hour or so."""
         subject = Subject(common_name=name, dns_names=("localhost",) if server else ())
-        now = datetime.now(UTC)
-        return self.authority.issue(subject, now=now, server=server, client=not server)
+        return self.authority.issue(
+            subject,
+            now=datetime.now(UTC) - age,
+            lifetime=timedelta(hours=1),
+            server=server,
+            client=not server,
+        )
 
     async def equip(self, store: Store, *, namespace: str, name: str, pair: KeyPair) -> None:
         await put_secret(
@@ -75,7 +82,13 @@ async def started(process: Any) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def principal(
-    store: Store, pki: Pki, *, namespace: str = "argocd", port: int = 0, **settings: Any
+    store: Store,
+    pki: Pki,
+    *,
+    namespace: str = "argocd",
+    port: int = 0,
+    serving: dict[str, Any] | None = None,
+    **settings: Any,
 ) -> AsyncIterator[principals.Process]:
     """Once it listens."""
     await pki.equip(
@@ -84,7 +97,7 @@ async def principal(
         name="argocd-agent-principal-tls",
         pair=pki.pair("principal", server=True),
     )
-    process = principal_process(store, namespace=namespace, port=port, **settings)
+    process = principal_process(store, namespace=namespace, port=port, serving=serving, **settings)
     async with started(process):
         async with asyncio.timeout(PATIENCE):
             await process.listening.wait()
@@ -92,69 +105,81 @@ async def principal(
 
 
 def principal_process(
-    store: Store, *, namespace: str = "argocd", port: int = 0, **settings: Any
+    store: Store,
+    *,
+    namespace: str = "argocd",
+    port: int = 0,
+    serving: dict[str, Any] | None = None,
+    **settings: Any,
 ) -> principals.Process:
-    return principals.Process(
-        store,
-        principals.Serving(
-            settings=PrincipalSettings(namespace=namespace, **settings),
-            method=certificate_method("CN=([^,]+)"),
-            tokens=Tokens(KEY, now=time.time),
-            source=Secrets(
-                store=store,
-                namespace=namespace,
-                pair="argocd-agent-principal-tls",
-                authorities="argocd-agent-ca",
-            ),
-            host="127.0.0.1",
-            port=port,
-            health_host="127.0.0.1",
-            health_port=0,
-            metrics_port=0,
+    usual = principals.Serving(
+        settings=PrincipalSettings(namespace=namespace, **settings),
+        method=certificate_method("CN=([^,]+)"),
+        tokens=Tokens(KEY, now=time.time),
+        source=Secrets(
+            store=store,
+            namespace=namespace,
+            pair="argocd-agent-principal-tls",
+            authorities="argocd-agent-ca",
         ),
+        host="127.0.0.1",
+        port=port,
+        health_host="127.0.0.1",
+        health_port=0,
+        metrics_port=0,
     )
+    return principals.Process(store, replace(usual, **(serving or {})))
 
 
 def agent(
-    store: Store, *, port: int, mode: Mode = Mode.MANAGED, namespace: str = "argocd", **settings: Any
+    store: Store,
+    *,
+    port: int,
+    mode: Mode = Mode.MANAGED,
+    namespace: str = "argocd",
+    dialing: dict[str, Any] | None = None,
+    serving: dict[str, Any] | None = None,
+    **settings: Any,
 ) -> agents.Process:
-    return agents.Process(
-        store,
-        agents.Serving(
-            settings=AgentSettings(mode=mode, namespace=namespace, **settings),
-            dialing=Dialing(
-                host="localhost",
-                port=port,
-                mode=WireMode(mode.value),
-                namespace=namespace,
-                version="0.9.0",
-            ),
-            source=Secrets(
-                store=store,
-                namespace=namespace,
-                pair="argocd-agent-client-tls",
-                authorities="argocd-agent-ca",
-            ),
-            health_host="127.0.0.1",
-            health_port=0,
-            metrics_port=0,
-        ),
+    usual = Dialing(
+        host="localhost", port=port, mode=WireMode(mode.value), namespace=namespace, version="0.9.0"
     )
+    whole = agents.Serving(
+        settings=AgentSettings(mode=mode, namespace=namespace, **settings),
+        dialing=replace(usual, **(dialing or {})),
+        source=Secrets(
+            store=store,
+            namespace=namespace,
+            pair="argocd-agent-client-tls",
+            authorities="argocd-agent-ca",
+        ),
+        health_host="127.0.0.1",
+        health_port=0,
+        metrics_port=0,
+    )
+    return agents.Process(store, replace(whole, **(serving or {})))
 
 
 @asynccontextmanager
 async def connected_agent(store: Store, pki: Pki, *, name: str, **more: Any) -> AsyncIterator[agents.Process]:
-    await pki.equip(
-        store,
-        namespace=more.get("namespace", "argocd"),
-        name="argocd-agent-client-tls",
-        pair=pki.pair(name, server=False),
-    )
-    process = agent(store, **more)
+    process = await equipped_agent(store, pki, name=name, **more)
     async with started(process):
         async with asyncio.timeout(PATIENCE):
             await process.connected.wait()
         yield process
+
+
+async def equipped_agent(
+    store: Store, pki: Pki, *, name: str, age: timedelta = timedelta(), **more: Any
+) -> agents.Process:
+    """With a certificate of its own, not started yet."""
+    await pki.equip(
+        store,
+        namespace=more.get("namespace", "argocd"),
+        name="argocd-agent-client-tls",
+        pair=pki.pair(name, server=False, age=age),
+    )
+    return agent(store, **more)
 
 
 async def fetch(port: int, path: str) -> tuple[int, str]:
