@@ -2,6 +2,7 @@
 
 import asyncio
 import multiprocessing
+import os
 import random
 import socket
 import time
@@ -158,6 +159,12 @@ def child(work: Callable[..., None], *arguments: Any) -> Iterator[Any]:
     finally:
         process.kill()
         process.join(timeout=10)
+
+
+def cpu_seconds(pid: int) -> float:
+    """Of all threads, since the process began."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def free_port() -> int:

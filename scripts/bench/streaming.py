@@ -1,11 +1,17 @@
-"""An Application's way from a control plane to a workload cluster and its status' way back, on real API servers."""
+"""An Application's way from a control plane to a workload cluster and its status' way back, on real API servers.
+
+Whatever is compared is written and watched in the same way, in turns. The bare writes go to a namespace of the
+workload cluster that the agent does not watch, so that the sidecars do not work on them.
+"""
 
 import asyncio
 import statistics
+import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -20,6 +26,7 @@ from scripts.bench.sidecar_processes import (
     START_SECONDS,
     Papers,
     child,
+    cpu_seconds,
     free_port,
     run_agent,
     run_principal,
@@ -29,15 +36,21 @@ from scripts.cluster.controlplane import Cluster
 NAME = "streaming: one managed agent, principal and agent in processes of their own, two API servers, TLS"
 
 AGENT = "agent-a"
+ASIDE = "bare"
 BARE = "bare write and watch"
+ALONE = "the API server alone"
+BOTH = "the same writes on both API servers"
 ROUNDS = 60
-BURSTS = (200, 500)
+BURSTS = (500, 3_000)
+WRITERS = 16
 STATUS_WRITES = 3
-AT_ONCE = 16
 WITHIN = 30.0
+# A burst of thousands on a busy machine.
+BURST_WITHIN = 600.0
 
 PROPAGATION_GOAL = 3.0
 BURST_GOAL = -0.8
+GROWTH_GOAL = -0.9
 STATUS_GOAL = 1.3
 
 
@@ -52,72 +65,107 @@ def application(name: str) -> Object:
     }
 
 
+class Wait:
+    """For objects to look as they shall; `over` is told when the last one did."""
+
+    def __init__(self, wanted: Iterable[str], looks: Callable[[Object], bool]) -> None:
+        self._missing = set(wanted)
+        self._looks = looks
+        self.over: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+
+    def see(self, item: Object) -> None:
+        name = item["metadata"]["name"]
+        if name in self._missing and self._looks(item):
+            self._missing.discard(name)
+            if not self._missing and not self.over.done():
+                self.over.set_result(time.perf_counter())
+
+
 class Sight:
-    """What a watch has shown of the Applications of a namespace, and when."""
+    """What a watch shows of the Applications of a namespace. Cheap, for it shares the machine with what it sees."""
 
     def __init__(self, store: LiveStore, namespace: str) -> None:
         self._store, self._namespace = store, namespace
-        self._there: dict[str, Object] = {}
-        self._changed = asyncio.Condition()
+        self._waits: list[Wait] = []
 
-    async def run(self) -> None:
-        page = await self._store.list(APPLICATIONS, namespace=self._namespace)
-        events = self._store.watch(
-            APPLICATIONS, namespace=self._namespace, resource_version=page.resource_version
-        )
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator["Sight"]:
+        page = await self._store.list(APPLICATIONS, namespace=self._namespace, limit=1)
+        watching = asyncio.create_task(self._watch(page.resource_version))
+        try:
+            yield self
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+
+    async def _watch(self, version: str) -> None:
+        events = self._store.watch(APPLICATIONS, namespace=self._namespace, resource_version=version)
         async with aclosing(events) as stream:
             async for event in stream:
-                if event.kind is EventKind.BOOKMARK:
-                    continue
-                async with self._changed:
-                    self._there[event.object["metadata"]["name"]] = event.object
-                    self._changed.notify_all()
+                if event.kind is not EventKind.BOOKMARK:
+                    for wait in self._waits:
+                        wait.see(event.object)
 
-    async def until(self, condition: Callable[[dict[str, Object]], bool], *, within: float = WITHIN) -> float:
-        async with asyncio.timeout(within), self._changed:
-            await self._changed.wait_for(lambda: condition(self._there))
-        return time.perf_counter()
+    async def until(
+        self, wanted: Iterable[str], looks: Callable[[Object], bool], *, within: float = WITHIN
+    ) -> float:
+        """When the last of them was seen."""
+        wait = Wait(wanted, looks)
+        self._waits.append(wait)
+        try:
+            async with asyncio.timeout(within):
+                return await wait.over
+        finally:
+            self._waits.remove(wait)
 
 
 class Pair:
-    """Both clusters, watched, with the sidecars between them."""
+    """Both clusters; the sidecars run between them."""
 
     def __init__(self, hub: LiveStore, workload: LiveStore) -> None:
         self.hub, self.workload = hub, workload
-        self.hub_sight, self.sight = Sight(hub, AGENT), Sight(workload, NAMESPACE)
-        self.bare_sight = Sight(hub, "bare")
         self.numbers = count()
 
-    async def timed(
-        self,
-        write: Callable[[], Awaitable[Any]],
-        sight: Sight,
-        condition: Callable[[dict[str, Object]], bool],
-    ) -> float:
-        started = time.perf_counter()
-        seen = asyncio.ensure_future(sight.until(condition))
-        await write()
-        return await seen - started
+    @property
+    def arrival(self) -> Sight:
+        return Sight(self.workload, NAMESPACE)
 
-    async def create(self, namespace: str, sight: Sight) -> float:
-        name = f"app-{next(self.numbers)}"
-        write = lambda: self.hub.create(APPLICATIONS, application(name), namespace=namespace)  # noqa: E731
-        return await self.timed(write, sight, lambda there: name in there)
+    @property
+    def aside(self) -> Sight:
+        return Sight(self.workload, ASIDE)
 
-    async def update(self, namespace: str, sight: Sight, name: str) -> float:
+    def names(self, size: int) -> list[str]:
+        return [f"app-{next(self.numbers)}" for _ in range(size)]
+
+    async def create(self, store: LiveStore, namespace: str, sight: Sight) -> float:
+        (name,) = self.names(1)
+        write = store.create(APPLICATIONS, application(name), namespace=namespace)
+        return await _timed(write, sight.until([name], _any))
+
+    async def update(self, store: LiveStore, namespace: str, sight: Sight, name: str) -> float:
         version = f"v{next(self.numbers)}"
-        patch = {"spec": {"source": {"targetRevision": version}}}
-        write = lambda: _patched(self.hub, patch, name=name, namespace=namespace)  # noqa: E731
-        return await self.timed(
-            write,
-            sight,
-            lambda there: name in there and there[name]["spec"]["source"]["targetRevision"] == version,
+        write = _patched(
+            store, {"spec": {"source": {"targetRevision": version}}}, name=name, namespace=namespace
         )
+        changed = lambda item: item["spec"]["source"]["targetRevision"] == version  # noqa: E731
+        return await _timed(write, sight.until([name], changed))
 
     async def status(self, store: LiveStore, namespace: str, sight: Sight, name: str) -> float:
         revision = str(next(self.numbers))
-        write = lambda: _patched(store, _status(revision), name=name, namespace=namespace)  # noqa: E731
-        return await self.timed(write, sight, lambda there: _revision(there.get(name)) == revision)
+        write = _patched(store, _status(revision), name=name, namespace=namespace)
+        return await _timed(write, sight.until([name], lambda item: _revision(item) == revision))
+
+
+async def _timed(write: Awaitable[Any], seen: Coroutine[Any, Any, float]) -> float:
+    watching = asyncio.create_task(seen)
+    await asyncio.sleep(0)  # it looks before anything is written
+    started = time.perf_counter()
+    await write
+    return await watching - started
+
+
+def _any(_: Object) -> bool:
+    return True
 
 
 async def _patched(store: LiveStore, patch: Object, *, name: str, namespace: str) -> None:
@@ -128,38 +176,49 @@ def _status(revision: str) -> Object:
     return {"status": {"sync": {"status": "Synced", "revision": revision}, "health": {"status": "Healthy"}}}
 
 
-def _revision(item: Object | None) -> str:
-    return str(((item or {}).get("status") or {}).get("sync", {}).get("revision", ""))
+def _revision(item: Object) -> str:
+    return str((item.get("status") or {}).get("sync", {}).get("revision", ""))
 
 
 async def _propagation(pair: Pair) -> list[Figure]:
     """In turns with the bare figure, so that a busy moment meets both."""
-    await pair.create(AGENT, pair.sight)
-    await pair.create("bare", pair.bare_sight)
-    ours, theirs = "app-0", "app-1"
-    ways: dict[
-        str, tuple[Callable[[], Coroutine[Any, Any, float]], Callable[[], Coroutine[Any, Any, float]]]
-    ] = {
-        "create": (lambda: pair.create(AGENT, pair.sight), lambda: pair.create("bare", pair.bare_sight)),
-        "update": (
-            lambda: pair.update(AGENT, pair.sight, ours),
-            lambda: pair.update("bare", pair.bare_sight, theirs),
-        ),
-        "status back": (
-            lambda: pair.status(pair.workload, NAMESPACE, pair.hub_sight, ours),
-            lambda: pair.status(pair.hub, "bare", pair.bare_sight, theirs),
-        ),
-    }
-    figures = []
-    for what, (mine, bare) in ways.items():
-        times: tuple[list[float], list[float]] = ([], [])
-        for _ in range(ROUNDS):
-            times[0].append(await mine() * 1e3)
-            times[1].append(await bare() * 1e3)
-        for quantile, title in ((0.5, "p50"), (0.99, "p99")):
-            mine_at, bare_at = (_quantile(each, quantile) for each in times)
-            goal = PROPAGATION_GOAL if title == "p50" else None
-            figures.append(Figure(f"{what}, {title}", mine_at, "ms", than=BARE, theirs=bare_at, goal=goal))
+    async with (
+        pair.arrival.open() as arrival,
+        Sight(pair.hub, AGENT).open() as back,
+        pair.aside.open() as aside,
+    ):
+        await pair.create(pair.hub, AGENT, arrival)
+        await pair.create(pair.workload, ASIDE, aside)
+        ours, theirs = "app-0", "app-1"
+        ways: dict[
+            str, tuple[Callable[[], Coroutine[Any, Any, float]], Callable[[], Coroutine[Any, Any, float]]]
+        ] = {
+            "create": (
+                lambda: pair.create(pair.hub, AGENT, arrival),
+                lambda: pair.create(pair.workload, ASIDE, aside),
+            ),
+            "update": (
+                lambda: pair.update(pair.hub, AGENT, arrival, ours),
+                lambda: pair.update(pair.workload, ASIDE, aside, theirs),
+            ),
+            "status back": (
+                lambda: pair.status(pair.workload, NAMESPACE, back, ours),
+                lambda: pair.status(pair.workload, ASIDE, aside, theirs),
+            ),
+        }
+        figures = []
+        for what, (mine, bare) in ways.items():
+            _tell(what)
+            times: tuple[list[float], list[float]] = ([], [])
+            for _ in range(ROUNDS):
+                times[0].append(await mine() * 1e3)
+                times[1].append(await bare() * 1e3)
+            for quantile, title in ((0.5, "p50"), (0.99, "p99")):
+                mine_at, bare_at = (_quantile(each, quantile) for each in times)
+                goal = PROPAGATION_GOAL if title == "p50" else None
+                figures.append(
+                    Figure(f"{what}, {title}", mine_at, "ms", than=BARE, theirs=bare_at, goal=goal)
+                )
     return figures
 
 
@@ -167,69 +226,91 @@ def _quantile(times: list[float], at: float) -> float:
     return statistics.quantiles(times, n=100, method="inclusive")[round(at * 100) - 1]
 
 
-async def _bursts(pair: Pair) -> list[Figure]:
-    figures = []
+async def _bursts(pair: Pair, sidecars: list[int]) -> list[Figure]:
+    """Against one API server, and against what a pair of them takes at best on the same cores."""
+    figures, rates, spent = [], [], 0.0
     for size in BURSTS:
-        alone = await _burst(pair, "bare", size, pair.bare_sight)
-        ours = await _burst(pair, AGENT, size, pair.sight)
-        what = f"a burst of {size} creates arrives"
-        figures.append(
-            Figure(what, size / ours, "/s", than="the API server alone", theirs=size / alone, goal=BURST_GOAL)
-        )
-    return figures
+        _tell(f"a burst of {size}")
+        alone = await _burst(pair, size, pair.aside, [(pair.workload, ASIDE)])
+        both = await _burst(pair, size, pair.aside, [(pair.hub, ASIDE), (pair.workload, ASIDE)])
+        before = sum(map(cpu_seconds, sidecars))
+        ours = await _burst(pair, size, pair.arrival, [(pair.hub, AGENT)])
+        spent = (sum(map(cpu_seconds, sidecars)) - before) / size
+        rates.append(size / ours)
+        what = f"a burst of {size:,} creates arrives"
+        figures += [
+            Figure(what, size / ours, "/s", than=ALONE, theirs=size / alone, goal=BURST_GOAL),
+            Figure(what, size / ours, "/s", than=BOTH, theirs=size / both),
+        ]
+    small, large = BURSTS
+    return [
+        *figures,
+        Figure(
+            f"a burst of {large:,}", rates[1], "/s", than=f"one of {small}", theirs=rates[0], goal=GROWTH_GOAL
+        ),
+        Figure("CPU time of principal and agent for a create", spent * 1e3, "ms"),
+    ]
 
 
-async def _burst(pair: Pair, namespace: str, size: int, sight: Sight) -> float:
-    wanted = [f"burst-{next(pair.numbers)}" for _ in range(size)]
-    started = time.perf_counter()
-    seen = asyncio.ensure_future(sight.until(lambda there: all(name in there for name in wanted), within=300))
-    await _at_once(
-        lambda name=name: pair.hub.create(APPLICATIONS, application(name), namespace=namespace)
-        for name in wanted
-    )
-    return await seen - started
+async def _burst(pair: Pair, size: int, sight: Sight, places: list[tuple[LiveStore, str]]) -> float:
+    wanted = pair.names(size)
+    async with sight.open():
+        writes = asyncio.gather(*(_written(partial(_create, *place), wanted) for place in places))
+        return await _timed(writes, sight.until(wanted, _any, within=BURST_WITHIN))
 
 
-async def _statuses(pair: Pair, size: int) -> Figure:
-    """Applications that arrived with the last burst."""
+async def _create(store: LiveStore, namespace: str, name: str) -> None:
+    await store.create(APPLICATIONS, application(name), namespace=namespace)
+
+
+async def _tell_status(store: LiveStore, revision: str, name: str) -> None:
+    await _patched(store, _status(revision), name=name, namespace=NAMESPACE)
+
+
+async def _statuses(pair: Pair) -> Figure:
+    """Of as many Applications as the largest burst brought."""
     page = await pair.workload.list(APPLICATIONS, namespace=NAMESPACE)
-    chosen = [item["metadata"]["name"] for item in page.items][:size]
+    chosen = [item["metadata"]["name"] for item in page.items][-BURSTS[-1] :]
+    _tell(f"{STATUS_WRITES} status writes on each of {len(chosen)}")
     final = f"r{next(pair.numbers)}"
-    started = time.perf_counter()
-    seen = asyncio.ensure_future(
-        pair.hub_sight.until(
-            lambda there: all(_revision(there.get(name)) == final for name in chosen), within=300
-        )
-    )
-    for number in range(STATUS_WRITES):
-        revision = final if number == STATUS_WRITES - 1 else f"{final}-{number}"
-        await _at_once(
-            lambda name=name, revision=revision: _patched(
-                pair.workload, _status(revision), name=name, namespace=NAMESPACE
-            )
-            for name in chosen
-        )
-    written = time.perf_counter() - started
-    there = await seen - started
-    what = f"{STATUS_WRITES} status writes on each of {len(chosen)}: until the hub has the last"
+    written = 0.0
+
+    async def write() -> None:
+        nonlocal written
+        started = time.perf_counter()
+        for number in range(STATUS_WRITES):
+            revision = final if number == STATUS_WRITES - 1 else f"{final}-{number}"
+            await _written(partial(_tell_status, pair.workload, revision), chosen)
+        written = time.perf_counter() - started
+
+    async with Sight(pair.hub, AGENT).open() as back:
+        last = back.until(chosen, lambda item: _revision(item) == final, within=BURST_WITHIN)
+        there = await _timed(write(), last)
+    what = f"{STATUS_WRITES} status writes on each of {len(chosen):,}: until the hub has the last"
     return Figure(what, there, "s", than="writing them", theirs=written, goal=STATUS_GOAL)
 
 
-async def _at_once(calls: Any) -> None:
-    gate = asyncio.Semaphore(AT_ONCE)
+async def _written(write: Callable[[str], Awaitable[Any]], wanted: list[str]) -> None:
+    left = iter(wanted)
 
-    async def one(call: Callable[[], Awaitable[Any]]) -> None:
-        async with gate:
-            await call()
+    async def work() -> None:
+        for name in left:
+            await write(name)
 
-    await asyncio.gather(*(one(call) for call in calls))
+    await asyncio.gather(*(work() for _ in range(WRITERS)))
+
+
+def _tell(what: str) -> None:
+    """Minutes pass: somebody may be looking."""
+    if sys.stderr.isatty():
+        print(f"  … {what}", file=sys.stderr, flush=True)
 
 
 @asynccontextmanager
 async def _pair(hub: Cluster, workload: Cluster) -> AsyncIterator[Pair]:
     stores = [await LiveStore.connect(kubeconfig=each.kubeconfig) for each in (hub, workload)]
-    for store, namespaces in zip(stores, ((NAMESPACE, AGENT, "bare"), (NAMESPACE,)), strict=True):
-        for name in namespaces:
+    for store in stores:
+        for name in (NAMESPACE, AGENT, ASIDE):
             await store.create(NAMESPACES, {"metadata": {"name": name}})
     secret = {
         "metadata": {
@@ -239,14 +320,11 @@ async def _pair(hub: Cluster, workload: Cluster) -> AsyncIterator[Pair]:
         "stringData": {"name": AGENT, "server": f"https://proxy?agentName={AGENT}", "config": "{}"},
     }
     await stores[0].create(SECRETS, secret, namespace=NAMESPACE)
-    pair = Pair(stores[0], stores[1])
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(sight.run()) for sight in (pair.hub_sight, pair.sight, pair.bare_sight)]
-        yield pair
-        for task in tasks:
-            task.cancel()
-    for store in stores:
-        await store.close()
+    try:
+        yield Pair(stores[0], stores[1])
+    finally:
+        for store in stores:
+            await store.close()
 
 
 async def _connected(pair: Pair) -> None:
@@ -265,6 +343,7 @@ async def _connected(pair: Pair) -> None:
 
 
 async def run() -> list[Figure]:
+    _tell("two API servers start")
     with (
         tempfile.TemporaryDirectory() as folder,
         Cluster(name="bench-hub") as hub,
@@ -275,8 +354,13 @@ async def run() -> list[Figure]:
         port = free_port()
         async with _pair(hub, workload) as pair:
             with (
-                child(run_principal, str(hub.kubeconfig), folder, port),
-                child(run_agent, str(workload.kubeconfig), folder, port, AGENT),
+                child(run_principal, str(hub.kubeconfig), folder, port) as principal,
+                child(run_agent, str(workload.kubeconfig), folder, port, AGENT) as agent,
             ):
                 await _connected(pair)
-                return [*await _propagation(pair), *await _bursts(pair), await _statuses(pair, BURSTS[-1])]
+                sidecars = [principal.pid, agent.pid]
+                return [
+                    *await _propagation(pair),
+                    *await _bursts(pair, sidecars),
+                    await _statuses(pair),
+                ]
