@@ -42,7 +42,12 @@ MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of the container's own, in me
     help="The plain port for probes, metrics and the status page.",
 )
 @click.option("--workers", default=1, show_default=True, help="Review processes.")
-@click.option("--connections", default=4096, show_default=True, help="Connections of one worker at most.")
+@click.option(
+    "--connections",
+    default=1024,
+    show_default=True,
+    help="Connections of one worker at most; each may come to hold 80 KiB.",
+)
 @click.option(
     "--drain-seconds", default=15.0, show_default=True, help="How long reviews are still taken after SIGTERM."
 )

@@ -20,7 +20,7 @@ from gunicorn.workers.gasgi import ASGIWorker
 
 from tiphys.errors import TiphysError
 
-HANDSHAKE_SECONDS = 5.0
+HANDSHAKE_SECONDS = 5
 REQUEST_SECONDS = 10.0
 """From the first byte of a request to its last; also what a new connection gets for its first request.
 
@@ -31,8 +31,8 @@ KEEPALIVE_SECONDS = 120
 
 HEARTBEAT_SECONDS = 1.0
 
-TLS_BUFFER = 32 * 1024
-"""Two records. asyncio gives every connection 256 KiB, which a thousand silent ones make a worker's end."""
+TLS_BUFFER = 16 * 1024
+"""One record. asyncio gives every connection 256 KiB, which a thousand silent ones make a worker's end."""
 
 REFUSING_SECONDS = 1.0
 """Between draining and closing, a review that still comes is sent to another replica instead of cut off."""
@@ -62,15 +62,43 @@ class Served(Protocol):
     async def stop(self) -> None: ...
 
 
+class Secured(SSLProtocol):
+    """The TLS of one connection. The worker hears of it with the first packet, not after a handshake that may never end."""
+
+    max_size = TLS_BUFFER
+
+    def __init__(self, worker: "ReviewWorker", context: ssl.SSLContext) -> None:
+        self._review = ReviewProtocol(worker)
+        super().__init__(
+            worker.loop,
+            self._review,
+            context,
+            None,  # type: ignore[arg-type]  # nobody waits for the handshake
+            server_side=True,
+            ssl_handshake_timeout=HANDSHAKE_SECONDS,
+            ssl_shutdown_timeout=HANDSHAKE_SECONDS,
+        )
+
+    def connection_made(self, transport: Any) -> None:
+        self._review.carrier = transport
+        self._review.worker.admit(self._review)
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._review.worker.forget(self._review)
+        super().connection_lost(exc)
+
+
 class ReviewProtocol(ASGIProtocol):  # type: ignore[misc]
     """One connection: bounded in time until its request is whole, closed after an answer while draining."""
 
     worker: "ReviewWorker"
+    carrier: asyncio.Transport
+    """What carries the TLS."""
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
-        self.worker.admit(self)
         self._arm()
 
     def data_received(self, data: bytes) -> None:
@@ -84,13 +112,10 @@ class ReviewProtocol(ASGIProtocol):  # type: ignore[misc]
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._disarm()
-        self.worker.strangers.pop(self, None)
-        self.worker.connections.discard(self)
         super().connection_lost(exc)
 
     def abort(self) -> None:
-        if self.transport is not None:
-            self.transport.abort()
+        self.carrier.abort()
 
     @property
     def idle(self) -> bool:
@@ -126,7 +151,13 @@ class ReviewWorker(ASGIWorker):  # type: ignore[misc]
         self.connections.add(protocol)
         self.strangers[protocol] = None
         if len(self.connections) > self.worker_connections:
-            next(iter(self.strangers)).abort()
+            longest = next(iter(self.strangers))
+            longest.abort()
+            self.forget(longest)  # at once: a hundred may be accepted before the loop tells that it is gone
+
+    def forget(self, protocol: ReviewProtocol) -> None:
+        self.connections.discard(protocol)
+        self.strangers.pop(protocol, None)
 
     def handle_exit_signal(self) -> None:
         self._asked_to_stop.set()
@@ -147,20 +178,13 @@ class ReviewWorker(ASGIWorker):  # type: ignore[misc]
 
     async def _serve(self) -> None:
         _raise_file_limit(self.worker_connections)
-        SSLProtocol.max_size = TLS_BUFFER
         context = self.asgi.context()
         await self.asgi.start()
         # What the caches hold now stays: looking through it for garbage would make reviews wait.
         gc.collect()
         gc.freeze()
         self.servers = [
-            await self.loop.create_server(
-                lambda: ReviewProtocol(self),
-                sock=listener.sock,
-                ssl=context,
-                ssl_handshake_timeout=HANDSHAKE_SECONDS,
-                ssl_shutdown_timeout=HANDSHAKE_SECONDS,
-            )
+            await self.loop.create_server(lambda: Secured(self, context), sock=listener.sock)
             for listener in self.sockets
         ]
         failed = asyncio.ensure_future(self.asgi.failed())

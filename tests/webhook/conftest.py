@@ -118,7 +118,7 @@ def start_server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
     """Starts plain_server.py; `drain` seconds and a connection limit may be given."""
     servers: list[Server] = []
 
-    def start(*, drain: float = 0.5, connections: int = 4096) -> Server:
+    def start(*, drain: float = 0.5, connections: int = 1024) -> Server:
         folder = tmp_path / f"leaf-{len(servers)}"
         authority = publish_leaf(folder)
         port = free_port()

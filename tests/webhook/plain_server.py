@@ -55,6 +55,6 @@ if __name__ == "__main__":
     folder, port, *rest = sys.argv[1:]
     drain = float(rest[0]) if rest else 0.5
     listening = Listening(
-        host="127.0.0.1", port=int(port), drain_seconds=drain, connections=int(rest[1]) if rest[1:] else 4096
+        host="127.0.0.1", port=int(port), drain_seconds=drain, connections=int(rest[1]) if rest[1:] else 1024
     )
     ReviewArbiter(lambda: build(Path(folder), drain), listening).run()
