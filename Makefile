@@ -25,8 +25,8 @@ help: ## this list
 	@$(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-run: .venv/running ## the demonstration: ends with Ctrl-C
-	@$(BIN)/python -m cli demo
+run: .venv/running ## the demonstration: ends with Ctrl-C; ARGS=--cluster: on real local API servers
+	@$(BIN)/python -m cli demo $(ARGS)
 
 test: .venv/ready ## all tests, those on a real API server included
 	@$(BIN)/python -m scripts.cluster ensure

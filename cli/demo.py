@@ -1,6 +1,7 @@
-"""`tiphys demo`: the webhook, a principal and two agents at work, on three clusters inside this process."""
+"""`tiphys demo`: the webhook, a principal and two agents at work, on three clusters inside this process or real ones."""
 
 import asyncio
+import contextlib
 from functools import partial
 from typing import Any, TextIO
 
@@ -8,18 +9,19 @@ import click
 import yaml
 
 from cli.demonstration.trying import ask
-from cli.demonstration.world import AUTONOMOUS, KINDS, MANAGED
+from cli.demonstration.world import CONTROL_PLANE, KINDS, NAMESPACES_OF
 from tiphys import logs
 from tiphys.errors import CallError
 from tiphys.running import run
 
-# A stream's farewell takes up to 5 s; nothing else here needs as long.
-LEAVE_SECONDS = 10.0
+# A stream's farewell takes up to 5 s; nothing else here needs as long. Real API servers end after it.
+LEAVE_SECONDS, LEAVE_CLUSTERS_SECONDS = 10.0, 25.0
+FAREWELL = "The demonstration has ended; it leaves nothing behind."
 
 CLUSTER = click.option(
     "--cluster",
-    type=click.Choice(["control-plane", MANAGED, AUTONOMOUS]),
-    default="control-plane",
+    type=click.Choice(list(NAMESPACES_OF)),
+    default=CONTROL_PLANE,
     show_default=True,
     help="Which of the three.",
 )
@@ -27,18 +29,31 @@ CLUSTER = click.option(
 
 @click.group(invoke_without_command=True)
 @click.option("--once", is_flag=True, help="End after the story instead of waiting for Ctrl-C.")
+@click.option(
+    "--cluster",
+    is_flag=True,
+    help="On real local API servers, with kubeconfigs for kubectl; needs a source checkout.",
+)
 @click.pass_context
-def command(ctx: click.Context, *, once: bool) -> None:
+def command(ctx: click.Context, *, once: bool, cluster: bool) -> None:
     """Tell a short story on clusters inside this process, then stay up."""
     if ctx.invoked_subcommand is not None:
         return
-    logs.configure(level="error")
+    # Whoever interrupts before the first line has seen as much as he wanted.
+    with contextlib.suppress(KeyboardInterrupt):
+        logs.configure(level="error")
 
-    # Not at the top: apply and get need neither the webhook nor the sidecars.
-    from cli.demonstration.telling import demonstrate  # noqa: PLC0415
+        # Not at the top: apply and get need neither the webhook nor the sidecars.
+        from cli.demonstration.local import check_workshop  # noqa: PLC0415
+        from cli.demonstration.telling import demonstrate  # noqa: PLC0415
 
-    run(partial(demonstrate, once=once), grace=LEAVE_SECONDS)
-    click.echo("The demonstration has ended; it leaves nothing behind.")
+        if cluster:
+            check_workshop()
+        run(
+            partial(demonstrate, once=once, local=cluster),
+            grace=LEAVE_CLUSTERS_SECONDS if cluster else LEAVE_SECONDS,
+        )
+    click.echo(FAREWELL)
 
 
 @command.command("apply")

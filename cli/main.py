@@ -5,6 +5,7 @@ import os
 import sys
 import traceback
 from types import TracebackType
+from typing import Any
 
 import click
 
@@ -31,6 +32,8 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
 }
 """Name -> (module of `cli` that has it as `command`, one line of help)."""
 
+INTERRUPTED = 130  # as shells say of a process that SIGINT ended
+
 
 class LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -42,6 +45,13 @@ class LazyGroup(click.Group):
         module = importlib.import_module(SUBCOMMANDS[cmd_name][0])
         command: click.Command = module.command
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Also while a subcommand is being loaded; click would say "Aborted!" and end with 1."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            ctx.exit(INTERRUPTED)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -55,7 +65,10 @@ def tiphys() -> None:
 
 
 def main() -> None:
-    """Ends with 0, with 1 for bad objects, with 2 for a bad call or bad surroundings, and one line for each."""
+    """Ends with 0, with 1 for bad objects, with 2 for a bad call or bad surroundings, and one line for each.
+
+    Ctrl-C ends quietly with 130; a command that serves leaves in order, with 0.
+    """
     sys.excepthook = _show_bug
     if any(name.startswith("TIPHYS_") and "://" in value for name, value in os.environ.items()):
         # Not at the top: `tiphys --version` answers without it.

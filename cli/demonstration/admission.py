@@ -7,7 +7,7 @@ not evaluated: they keep away what the webhook would let pass anyway.
 import base64
 import ssl
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import urlsplit
 
 import orjson
@@ -22,29 +22,31 @@ from webhook.reviews import API_VERSION, KIND
 
 
 class Asking:
-    """An `Admission` for `store`."""
+    """An `Admission` for `store`; `warned` is told who was warned of what, also by a refusal."""
 
-    def __init__(self, store: EmbeddedStore) -> None:
+    def __init__(self, store: EmbeddedStore, *, warned: Callable[[str, str], None]) -> None:
         self._store = store
+        self._warned = warned
 
     async def __call__(self, request: AdmissionRequest) -> Admitted:
         if request.subresource or not request.namespace:
             return Admitted()
         labels = await self._namespace_labels(request.namespace)
-        new, changed, warnings = request.new, False, []
+        new, changed = request.new, False
         for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
             for entry in await self._entries(resource):
                 if not _matches(entry, request, namespace_labels=labels, thing=new or request.old or {}):
                     continue
                 response = await _asked(entry, request, new)
-                warnings += response.get("warnings", ())
+                for warning in response.get("warnings", ()):
+                    self._warned(request.user.user, warning)
                 if not response["allowed"]:
                     message = response["status"]["message"]
                     raise ForbiddenError(f'admission webhook "{entry["name"]}" denied the request: {message}')
                 if "patch" in response and new is not None:
                     patch = orjson.loads(base64.b64decode(response["patch"]))
                     new, changed = apply_json_patch(new, patch), True
-        return Admitted(body=new if changed else None, warnings=tuple(warnings))
+        return Admitted(body=new if changed else None)
 
     async def _namespace_labels(self, name: str) -> Mapping[str, str]:
         namespace = await self._store.get(NAMESPACES, name=name)

@@ -4,12 +4,13 @@ import asyncio
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Self
 
 from argocd import names
 from argocd.routing import Mode
 from certs.authority import Authority, Subject
 from certs.folder import BUNDLE, CERTIFICATE, KEY, publish
-from kube.embedded import EmbeddedStore
+from cli.demonstration.world import CONTROL_PLANE, World
 from kube.resources import SECRETS
 from kube.store import Identity
 from sidecars.agent import running as agents
@@ -27,23 +28,32 @@ LOOPBACK = "127.0.0.1"
 CONNECT_SECONDS = 30.0
 NAMESPACE = names.DEFAULT_NAMESPACE
 PRINCIPAL = Identity(f"system:serviceaccount:{NAMESPACE}:tiphys-principal", ("system:serviceaccounts",))
+AGENT = Identity(f"system:serviceaccount:{NAMESPACE}:tiphys-agent", ("system:serviceaccounts",))
 
 
 class Fleet:
-    """One principal on the control plane; agents come and go."""
+    """One principal on the control plane; agents come and go, each with the account that manifests/ gives it."""
 
-    def __init__(self, running: Running, control_plane: EmbeddedStore, *, folder: Path) -> None:
+    def __init__(self, running: Running, world: World, *, folder: Path) -> None:
         self._running = running
-        self._control_plane = control_plane
+        self._world = world
         self._folder = folder
         self._authority = Authority.create("demonstration", now=datetime.now(UTC))
         self._principal: principals.Process | None = None
-        self._agents: dict[str, asyncio.Task[None]] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Before their clusters: agents say goodbye, Leases are given back."""
+        for name in reversed(list(self._tasks)):
+            await self.stop(name)
 
     async def start_principal(self, *, agents: tuple[str, ...]) -> None:
         """Knows the agents by the cluster Secrets that the control plane's Argo CD has of them."""
         for name in agents:
-            await self._control_plane.create(SECRETS, _cluster(name), namespace=NAMESPACE)
+            await self._world.clusters[CONTROL_PLANE].create(SECRETS, _cluster(name), namespace=NAMESPACE)
         serving = principals.Serving(
             settings=PrincipalSettings(namespace=NAMESPACE, allowed_namespaces=agents),
             method=certificate_method("CN=([^,]+)"),
@@ -55,14 +65,14 @@ class Fleet:
             health_port=0,
             metrics_port=0,
         )
-        process = principals.Process(self._control_plane.as_user(PRINCIPAL), serving)
-        self._running.start(process.run(), name="principal")
+        process = principals.Process(await self._world.acting(CONTROL_PLANE, PRINCIPAL), serving)
+        self._tasks["principal"] = self._running.start(process.run(), name="principal")
         async with asyncio.timeout(CONNECT_SECONDS):
             await process.listening.wait()
         self._principal = process
 
-    async def start_agent(self, name: str, store: EmbeddedStore, *, mode: Mode) -> None:
-        """Returns when it is connected."""
+    async def start_agent(self, name: str, *, mode: Mode) -> None:
+        """On the cluster of its name; returns when it is connected."""
         assert self._principal is not None, "the principal is started first"
         serving = agents.Serving(
             settings=AgentSettings(mode=mode, namespace=NAMESPACE),
@@ -78,13 +88,13 @@ class Fleet:
             health_port=0,
             metrics_port=0,
         )
-        process = agents.Process(store, serving)
-        self._agents[name] = self._running.start(process.run(), name=f"agent {name}")
+        process = agents.Process(await self._world.acting(name, AGENT), serving)
+        self._tasks[name] = self._running.start(process.run(), name=f"agent {name}")
         async with asyncio.timeout(CONNECT_SECONDS):
             await process.connected.wait()
 
-    async def stop_agent(self, name: str) -> None:
-        task = self._agents.pop(name)
+    async def stop(self, name: str) -> None:
+        task = self._tasks.pop(name)
         task.cancel()
         await asyncio.wait({task})
 

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,7 +14,8 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 from certs.folder import CERTIFICATE, changes
 from cli.demonstration.admission import Asking
 from cli.demonstration.exchanging import serve
-from kube.embedded import EmbeddedStore
+from cli.demonstration.world import EmbeddedWorld
+from kube.store import Store
 from tiphys.errors import SurroundingsError
 from tiphys.running import Running
 from webhook.accounts import AccessReviews
@@ -38,20 +39,14 @@ PAUSE_SECONDS = 0.05
 class Guard:
     """`caught_up` returns when the webhook knows what was just written."""
 
-    reviews: str
     page: str
-    knowledge: Knowledge
-
-    async def caught_up(self, store: EmbeddedStore) -> None:
-        async with asyncio.timeout(BEGIN_SECONDS):
-            for cache in self.knowledge.caches.values():
-                store.send_bookmarks()
-                await cache.reached(store.resource_version)
+    caught_up: Callable[[], Awaitable[None]]
 
 
 @asynccontextmanager
-async def guarding(running: Running, store: EmbeddedStore, *, folder: Path) -> AsyncIterator[Guard]:
+async def guarding(running: Running, world: EmbeddedWorld, *, folder: Path) -> AsyncIterator[Guard]:
     """Registered, and asked about every write until the end."""
+    store = world.control_plane
     listener = socket.create_server(("127.0.0.1", 0))
     port = int(listener.getsockname()[1])
     keeping = Keeping(
@@ -87,11 +82,18 @@ async def guarding(running: Running, store: EmbeddedStore, *, folder: Path) -> A
     running.start(application.failed(), name="webhook")
     running.start(_report(reporter, knowledge), name="reports")
     registration = Registration(url=f"https://localhost:{port}")
-    await _register(store, registration)
-    store.hooks.admission = Asking(store)
+    await registered(store, registration)
+    store.hooks.admission = Asking(store, warned=world.warned)
+
+    async def caught_up() -> None:
+        async with asyncio.timeout(BEGIN_SECONDS):
+            for cache in knowledge.caches.values():
+                store.send_bookmarks()
+                await cache.reached(store.resource_version)
+
     with _Pages(keeper, knowledge, registration) as address:
         try:
-            yield Guard(registration.url, address, knowledge)
+            yield Guard(address, caught_up)
         finally:
             store.hooks.admission = None
             server.close()
@@ -106,7 +108,7 @@ async def _certificate(folder: Path) -> None:
                 return
 
 
-async def _register(store: EmbeddedStore, registration: Registration) -> None:
+async def registered(store: Store, registration: Registration) -> None:
     """As `tiphys webhook register` does, once the keeper has shown its sign of life."""
     async with asyncio.timeout(BEGIN_SECONDS):
         while True:

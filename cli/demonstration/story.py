@@ -11,6 +11,8 @@ from cli.demonstration.guarding import Guard
 from cli.demonstration.world import (
     ARGOCD,
     AUTONOMOUS,
+    CONTROL_PLANE,
+    CONTROLLER,
     HOME,
     MANAGED,
     TEAM,
@@ -24,7 +26,6 @@ from cli.demonstration.world import (
 from kube.resources import APP_PROJECTS, NAMESPACES
 from kube.store import Identity, Object, PatchKind
 
-CONTROLLER = Identity(f"system:serviceaccount:{ARGOCD}:argocd-application-controller", ())
 ADMIN = Identity("ada", ("system:masters", "system:authenticated"))
 REPOSITORY = "https://git.example.org/web.git"
 TEMPLATE = """\
@@ -37,16 +38,15 @@ container:
 async def prepare(world: World) -> None:
     """What an admin has set up before the story begins."""
     configuration = {names.TIPHYS_CONFIG_KEY: f"agents:\n  autonomous: [{AUTONOMOUS}]\n"}
-    store = world.control_plane
     for thing in (
         config_map(names.TIPHYS_CONFIG_MAP, namespace=HOME, data=configuration),
         config_map("tiphys-injection", namespace=HOME, data={"agent": TEMPLATE}),
         config_map(names.ARGOCD_CM, namespace=ARGOCD, data={"installationID": "ours"}),
     ):
-        await world.write("control-plane", thing, user=ADMIN)
+        await world.write(CONTROL_PLANE, thing, user=ADMIN)
     labels = {names.TIPHYS_TRACKING: names.ENABLED, "tiphys.dev/injection": names.ENABLED}
     patch: Object = {"metadata": {"labels": labels}}
-    await store.patch(NAMESPACES, patch, name=TEAM, kind=PatchKind.MERGE)
+    await world.clusters[CONTROL_PLANE].patch(NAMESPACES, patch, name=TEAM, kind=PatchKind.MERGE)
 
 
 class Story:
@@ -68,7 +68,7 @@ class Story:
             self._a_sidecar,
         )
         for step in steps:
-            await self._guard.caught_up(self._world.control_plane)
+            await self._guard.caught_up()
             await step()
 
     def _title(self, text: str) -> None:
@@ -76,7 +76,7 @@ class Story:
         click.echo(f"\n{self._step}. {text}")
 
     async def _apply(
-        self, thing: Object, *, cluster: str = "control-plane", user: Identity | None = None
+        self, thing: Object, *, cluster: str = CONTROL_PLANE, user: Identity | None = None
     ) -> Object | None:
         """Told as kubectl would."""
         chosen: dict[str, Any] = {"user": user} if user else {}
@@ -106,7 +106,7 @@ class Story:
             f"A good one is stored; the principal sends it to the managed agent {MANAGED}, rewritten for it."
         )
         await self._apply(_web())
-        copy = await arrived(self._world.managed, APP_PROJECTS, "web")
+        copy = await arrived(self._world.clusters[MANAGED], APP_PROJECTS, "web")
         click.echo(f"   What arrived on {MANAGED}:")
         show(_seen(copy))
 
@@ -121,21 +121,21 @@ class Story:
         )
         await self._apply(own, cluster=AUTONOMOUS)
         name = f"{AUTONOMOUS}-shop"
-        mirror = await arrived(self._world.control_plane, APP_PROJECTS, name)
+        mirror = await arrived(self._world.clusters[CONTROL_PLANE], APP_PROJECTS, name)
         click.echo("   What arrived on the control plane:")
         show(_seen(mirror))
         click.echo("   Somebody else may not change it there:")
-        await self._guard.caught_up(self._world.control_plane)
+        await self._guard.caught_up()
         await self._apply(project(name, **{**mirror["spec"], "description": "mine now"}))
 
     async def _an_agent_away_and_back(self) -> None:
         self._title(f"{MANAGED} goes away; the project changes; {MANAGED} comes back and has the newest.")
-        await self._fleet.stop_agent(MANAGED)
+        await self._fleet.stop(MANAGED)
         for text in ("first", "second"):
             await self._apply(_web(description=text))
-        await self._fleet.start_agent(MANAGED, self._world.managed, mode=Mode.MANAGED)
+        await self._fleet.start_agent(MANAGED, mode=Mode.MANAGED)
         copy = await arrived(
-            self._world.managed,
+            self._world.clusters[MANAGED],
             APP_PROJECTS,
             "web",
             holds=lambda it: it["spec"].get("description") == "second",

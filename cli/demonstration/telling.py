@@ -3,6 +3,7 @@
 import asyncio
 import tempfile
 from collections.abc import Coroutine
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +12,22 @@ import click
 from argocd.routing import Mode
 from cli.demonstration.fleet import Fleet
 from cli.demonstration.guarding import guarding
+from cli.demonstration.local import LocalWorld, local_world
+from cli.demonstration.local_guarding import local_guarding
 from cli.demonstration.story import Story, prepare
 from cli.demonstration.trying import listening
-from cli.demonstration.world import AUTONOMOUS, MANAGED, World
+from cli.demonstration.world import AUTONOMOUS, MANAGED, EmbeddedWorld, World
 from tiphys.running import Running
 
-BEGINNING = f"""\
-Three clusters run inside this process: a control plane, a managed workload cluster ({MANAGED}) and an autonomous
-one ({AUTONOMOUS}). Their API servers are embedded stores: no Argo CD and no controllers run on them.
+CLUSTERS = f"a control plane, a managed workload cluster ({MANAGED}) and an autonomous\none ({AUTONOMOUS})"
+EMBEDDED = f"""\
+Three clusters run inside this process: {CLUSTERS}. Their API servers are embedded stores: no Argo CD and no controllers run on them.
 The webhook answers the control plane's reviews over HTTPS; the principal and the agents speak gRPC with mutual
 TLS. All listen on loopback only."""
+LOCAL = f"""\
+Three clusters start on this machine: {CLUSTERS}. Each is a real kube-apiserver with RBAC and what manifests/ has for it: no Argo CD, no
+controllers and no nodes. The webhook is registered with the control plane and runs under gunicorn; the
+principal and the agents speak gRPC with mutual TLS. All listen on loopback only."""
 
 TRY = """\
 In another terminal:
@@ -29,9 +36,12 @@ In another terminal:
 TAKEN = "Another demonstration of yours is running: `tiphys demo apply` and `get` talk to that one."
 
 
-async def demonstrate(running: Running, *, once: bool) -> None:
+async def demonstrate(running: Running, *, once: bool, local: bool) -> None:
     with tempfile.TemporaryDirectory(prefix="tiphys-demo-") as folder:
-        await _until_stopped(running, _tell(running, Path(folder), once=once))
+        # What the story set up is taken down here, where Ctrl-C does not reach.
+        async with AsyncExitStack() as stage:
+            telling = _tell(running, stage, Path(folder), once=once, local=local)
+            await _until_stopped(running, telling)
 
 
 async def _until_stopped(running: Running, telling: Coroutine[Any, Any, None]) -> None:
@@ -49,20 +59,35 @@ async def _until_stopped(running: Running, telling: Coroutine[Any, Any, None]) -
         story.result()
 
 
-async def _tell(running: Running, folder: Path, *, once: bool) -> None:
-    world = World()
-    click.echo(BEGINNING)
-    await prepare(world)
-    async with guarding(running, world.control_plane, folder=folder) as guard:
-        fleet = Fleet(running, world.control_plane, folder=folder)
-        await fleet.start_principal(agents=(MANAGED, AUTONOMOUS))
-        await fleet.start_agent(MANAGED, world.managed, mode=Mode.MANAGED)
-        await fleet.start_agent(AUTONOMOUS, world.autonomous, mode=Mode.AUTONOMOUS)
-        await Story(world, guard=guard, fleet=fleet).tell()
-        if once:
-            return
-        click.echo(f"\nThe webhook's status page: {guard.page}")
-        async with listening(world) as reachable:
-            click.echo(TRY if reachable else TAKEN)
-            click.echo("It stays up until Ctrl-C.")
-            await running.stopping.wait()
+async def _tell(running: Running, stage: AsyncExitStack, folder: Path, *, once: bool, local: bool) -> None:
+    click.echo(LOCAL if local else EMBEDDED)
+    world: World
+    if local:
+        world = clusters = await stage.enter_async_context(local_world(folder))
+        await prepare(world)
+        guard = await stage.enter_async_context(local_guarding(clusters, folder=folder))
+    else:
+        world = embedded = EmbeddedWorld()
+        await prepare(world)
+        guard = await stage.enter_async_context(guarding(running, embedded, folder=folder))
+    fleet = await stage.enter_async_context(Fleet(running, world, folder=folder))
+    await fleet.start_principal(agents=(MANAGED, AUTONOMOUS))
+    await fleet.start_agent(MANAGED, mode=Mode.MANAGED)
+    await fleet.start_agent(AUTONOMOUS, mode=Mode.AUTONOMOUS)
+    await Story(world, guard=guard, fleet=fleet).tell()
+    if once:
+        return
+    click.echo(f"\nThe webhook's status page: {guard.page}")
+    if isinstance(world, LocalWorld):
+        _tell_kubeconfigs(world)
+    reachable = await stage.enter_async_context(listening(world))
+    click.echo(TRY if reachable else TAKEN)
+    click.echo("It stays up until Ctrl-C.")
+    await running.stopping.wait()
+
+
+def _tell_kubeconfigs(world: LocalWorld) -> None:
+    click.echo("Kubeconfigs of the administrators, for kubectl:")
+    for name, lent in world.lent.items():
+        click.echo(f"  {name:<14}{lent.kubeconfig}")
+    click.echo(f"A kubectl of their version: {lent.kubectl}")

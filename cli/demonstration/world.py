@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from typing import Any
 
@@ -13,37 +14,47 @@ from argocd import names
 from kube.embedded import EmbeddedStore
 from kube.errors import ApiError
 from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, PODS
-from kube.store import EventKind, Identity, Object, Resource
+from kube.store import EventKind, Identity, Object, Resource, Store
 from tiphys.errors import SurroundingsError
 
 ARGOCD, HOME, TEAM = names.DEFAULT_NAMESPACE, names.TIPHYS_NAMESPACE, "team-web"
-MANAGED, AUTONOMOUS = "prod", "edge"
+CONTROL_PLANE, MANAGED, AUTONOMOUS = "control-plane", "prod", "edge"
+NAMESPACES_OF = {
+    CONTROL_PLANE: (ARGOCD, HOME, TEAM, MANAGED, AUTONOMOUS),
+    MANAGED: (ARGOCD,),
+    AUTONOMOUS: (ARGOCD,),
+}
 ARRIVE_SECONDS = 30.0
 DEVELOPER = Identity("dora", ("developers", "system:authenticated"))
+CONTROLLER = Identity(f"system:serviceaccount:{ARGOCD}:argocd-application-controller", ())
 KINDS = {resource.kind.lower(): resource for resource in (APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, PODS)}
 
 
-class World:
-    """Warnings of the control plane's admission are kept until they are told."""
+class World(ABC):
+    """Warnings of an API server are kept until they are told; others write at the same time and have their own."""
 
-    def __init__(self) -> None:
-        self.control_plane = EmbeddedStore(namespaces=[ARGOCD, HOME, TEAM, MANAGED, AUTONOMOUS])
-        self.managed = EmbeddedStore(namespaces=[ARGOCD])
-        self.autonomous = EmbeddedStore(namespaces=[ARGOCD])
-        self.warnings: list[str] = []
-        self.control_plane.hooks.on_warning = self.warnings.append
+    def __init__(self, clusters: Mapping[str, Store]) -> None:
+        self.clusters = clusters
+        """Each as its administrator."""
+        self._writer = ""
+        self._warnings: list[str] = []
 
-    @property
-    def clusters(self) -> dict[str, EmbeddedStore]:
-        return {"control-plane": self.control_plane, MANAGED: self.managed, AUTONOMOUS: self.autonomous}
+    def warned(self, user: str, warning: str) -> None:
+        if user == self._writer:
+            self._warnings.append(warning)
+
+    @abstractmethod
+    async def acting(self, cluster: str, user: Identity) -> Store:
+        """The cluster as somebody sees it; closed with the world."""
 
     async def write(
         self, cluster: str, thing: Object, *, user: Identity = DEVELOPER
     ) -> tuple[Object | None, list[str]]:
         """As `kubectl apply` would: what was stored, or None; and what the API server said."""
         resource = KINDS[thing["kind"].lower()]
-        store = self.clusters[cluster].as_user(user)
-        self.warnings.clear()
+        store = await self.acting(cluster, user)
+        self._writer = user.user
+        self._warnings.clear()
         said: list[str] = []
         stored: Object | None = None
         metadata = thing["metadata"]
@@ -52,10 +63,28 @@ class World:
             stored = await _apply(store, resource, thing, namespace=namespace)
         except ApiError as error:
             said += str(error).splitlines()
-        return stored, [*(f"Warning: {warning}" for warning in self.warnings), *said]
+        return stored, [*(f"Warning: {warning}" for warning in self._warnings), *said]
 
 
-async def _apply(store: EmbeddedStore, resource: Resource, thing: Object, *, namespace: str) -> Object:
+class EmbeddedWorld(World):
+    """In this process."""
+
+    def __init__(self) -> None:
+        self._stores = {
+            cluster: EmbeddedStore(namespaces=list(namespaces))
+            for cluster, namespaces in NAMESPACES_OF.items()
+        }
+        super().__init__(self._stores)
+
+    @property
+    def control_plane(self) -> EmbeddedStore:
+        return self._stores[CONTROL_PLANE]
+
+    async def acting(self, cluster: str, user: Identity) -> EmbeddedStore:
+        return self._stores[cluster].as_user(user)
+
+
+async def _apply(store: Store, resource: Resource, thing: Object, *, namespace: str) -> Object:
     name = thing["metadata"]["name"]
     there: Object | None = None
     with contextlib.suppress(ApiError):
@@ -71,7 +100,7 @@ async def _apply(store: EmbeddedStore, resource: Resource, thing: Object, *, nam
 
 
 async def arrived(
-    store: EmbeddedStore,
+    store: Store,
     resource: Resource,
     name: str,
     *,
@@ -118,8 +147,8 @@ def config_map(
 
 
 def show(thing: Any) -> None:
-    """As YAML, indented below the line that introduced it."""
-    tell(yaml.safe_dump(thing, sort_keys=False).rstrip().splitlines())
+    """As YAML, indented below the line that introduced it; sorted, as API servers answer."""
+    tell(yaml.safe_dump(thing).rstrip().splitlines())
 
 
 def tell(lines: list[str]) -> None:

@@ -1,7 +1,12 @@
-"""`python -m scripts.cluster`: a local API server until Ctrl-C. `… ensure`: only fetch or build what it needs."""
+"""`python -m scripts.cluster`: a local API server until Ctrl-C.
+
+`… ensure` only fetches or builds what it needs; `… lend` is for programs: one line of JSON, and an end when standard
+input closes.
+"""
 
 import argparse
 import contextlib
+import json
 import signal
 import sys
 import time
@@ -15,10 +20,10 @@ from tiphys.errors import TiphysError
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m scripts.cluster", description=__doc__)
-    parser.add_argument("command", nargs="?", choices=["run", "ensure"], default="run")
+    parser.add_argument("command", nargs="?", choices=["run", "ensure", "lend"], default="run")
     command = parser.parse_args().command
     try:
-        return _ensure() if command == "ensure" else _run()
+        return {"ensure": _ensure, "lend": _lend, "run": _run}[command]()
     except TiphysError as error:
         print(f"cluster: {error}", file=sys.stderr)
         return error.exit_code
@@ -34,6 +39,17 @@ def _ensure() -> int:
         print(f"cluster: {error}", file=sys.stderr)
         return 0
     print(f"cluster: binaries from {binaries.origin}, definitions from {find_definitions().origin}")
+    return 0
+
+
+def _lend() -> int:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    binaries = prepare()
+    with Cluster(binaries=binaries) as cluster, contextlib.suppress(KeyboardInterrupt):
+        print(
+            json.dumps({"kubeconfig": str(cluster.kubeconfig), "kubectl": str(binaries.kubectl)}), flush=True
+        )
+        sys.stdin.read()
     return 0
 
 

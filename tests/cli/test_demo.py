@@ -8,10 +8,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from cli.demo import command
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = Path(__file__).with_name("demo.txt")
 TIPHYS = [sys.executable, "-m", "cli"]
+FIRST = "\n1. "
+"""What comes before it differs: which clusters these are."""
 FAREWELL = "The demonstration has ended; it leaves nothing behind.\n"
 MISTAKEN = """\
 apiVersion: argoproj.io/v1alpha1
@@ -22,10 +27,10 @@ spec: {sourceRepos: ["!*"]}
 
 
 @contextmanager
-def demonstration(folder: Path) -> Iterator["subprocess.Popen[str]"]:
+def demonstration(folder: Path, *words: str) -> Iterator["subprocess.Popen[str]"]:
     """With a folder of its own for what it must not leave behind."""
     process = subprocess.Popen(
-        [*TIPHYS, "demo"],
+        [*TIPHYS, "demo", *words],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -67,6 +72,59 @@ def test_ctrl_c_ends_it_cleanly_at_any_point(tmp_path: Path, moment: str) -> Non
     assert process.returncode == 0
     assert rest.endswith(FAREWELL)
     assert errors == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+LOADED = """\
+import importlib, os, signal, sys
+loading = importlib.import_module
+def interrupted(name, *rest):
+    if name == "cli.demo":
+        os.kill(os.getpid(), signal.SIGINT)
+    return loading(name, *rest)
+importlib.import_module = interrupted
+sys.argv = ["tiphys", "demo"]
+import cli.main
+cli.main.main()
+"""
+
+
+def test_ctrl_c_while_it_is_being_loaded_ends_it_without_a_word() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_ctrl_c_just_before_the_first_line_ends_it_as_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(**_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tiphys.logs.configure", interrupted)
+    done = CliRunner().invoke(command, [])
+    assert (done.exit_code, done.output) == (0, FAREWELL)
+
+
+def test_make_run_is_the_same(tmp_path: Path) -> None:
+    """As a terminal does it: Ctrl-C goes to make and to all that it started."""
+    process = subprocess.Popen(
+        ["make", "run"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1", "TMPDIR": str(tmp_path)},
+        start_new_session=True,
+    )
+    try:
+        until(process, "until Ctrl-C")
+        os.killpg(process.pid, signal.SIGINT)
+        rest, errors = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.communicate()
+    assert rest == FAREWELL
+    assert "Traceback" not in errors
     assert list(tmp_path.iterdir()) == []
 
 
