@@ -11,7 +11,8 @@ import structlog
 
 from tests.simulation.delivering import Delivery
 from tests.simulation.mirroring import Mirroring
-from tests.simulation.sidecars import PlainSidecars, Sidecars
+from tests.simulation.plain_sidecars import PlainSidecars
+from tests.simulation.sidecars import Sidecars
 from tests.simulation.simulating import Scenario, SimulationError, simulate
 from tests.simulation.world import World
 

@@ -20,6 +20,7 @@ from kube.store import EventKind, Object, Resource, Store
 from sidecars.agent.agent import Agent
 from sidecars.agent.configuring import AgentSettings
 from sidecars.delivery.outbox import OutboxLimits
+from sidecars.delivery.session import Stream
 from sidecars.linking import Surroundings
 from sidecars.principal.configuring import PrincipalSettings
 from sidecars.principal.principal import Principal
@@ -34,7 +35,6 @@ MODES = {MANAGED: Mode.MANAGED, AUTONOMOUS: Mode.AUTONOMOUS}
 OURS = frozenset({announcing.BATCHES, announcing.RANGES})
 LIMITS = OutboxLimits(bytes=60_000, reserve_bytes=60_000, state_window=8, command_window=4)
 COMPARE_SECONDS = 40.0
-NEVER = 1e9
 NAMES = 6
 
 
@@ -59,6 +59,9 @@ class Sidecars:
             self._world.start(agent, self._run_agent)
             self._world.start(f"controller of {agent}", self._run_controller)
 
+    def stream(self, wire: Wire) -> Stream:
+        return wire
+
     def _surroundings(self) -> Surroundings:
         return Surroundings(timing=self._world.timing, new_id=self._world.new_id, outbox=LIMITS)
 
@@ -74,7 +77,8 @@ class Sidecars:
         )
 
         async def accept(wire: Wire) -> None:
-            await principal.serve(wire.there, MODES[wire.there], wire, extensions=self.extensions)
+            stream = self.stream(wire)
+            await principal.serve(wire.there, MODES[wire.there], stream, extensions=self.extensions)
 
         async with asyncio.TaskGroup() as group:
             group.create_task(principal.run(), name="principal")
@@ -93,7 +97,10 @@ class Sidecars:
                 try:
                     wire = await process.connect("hub")
                     await agent.serve(
-                        wire, name=process.name, principal_namespace=HOME, extensions=self.extensions
+                        self.stream(wire),
+                        name=process.name,
+                        principal_namespace=HOME,
+                        extensions=self.extensions,
                     )
                 except SurroundingsError:
                     self._world.count("reconnects")
@@ -293,22 +300,6 @@ class Sidecars:
 
     def violations(self) -> list[str]:
         return [f"operation {identity} ran again {count} times" for identity, count in self._runs.items()]
-
-
-class PlainSidecars(Sidecars):
-    """Each end takes the other one for argocd-agent's: without batches, without comparisons by ranges."""
-
-    name = "plain"
-    extensions: frozenset[str] = frozenset()
-
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
-        # argocd-agent never asks again: whichever end is ours must do alone.
-        ours = self._random.choice(("principal", "agents"))
-        if ours == "principal":
-            self.agents_compare = NEVER
-        else:
-            self.principal_compares = NEVER
 
 
 async def _prepare(store: Store, agent: str) -> None:
