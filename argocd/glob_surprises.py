@@ -18,7 +18,8 @@ from argocd import glob_parsing as parsed
 from argocd import globs
 from argocd.globs import Verdict
 
-_PLAIN = r"([^\\?*\[\]{}\0\x80-\U0010ffff]*)"
+# ASCII without \\?*[]{} and zero, said by what it is: the opposite would take 5 ms to compile.
+_PLAIN = r"([\x01-)+->@-Z^-z|~\x7f]*)"
 _ONE_STAR = re.compile(rf"{_PLAIN}\*{{0,2}}{_PLAIN}")
 """Text around at most one star or pair of them: the only surprise can be that the two sides overlap."""
 _LONG = 300

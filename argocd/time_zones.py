@@ -1,9 +1,12 @@
 """Names of time zones that Go's time.LoadLocation knows: those of the IANA database, letter for letter."""
 
-from importlib import resources
+from pathlib import Path
 
-# Data that comes with a package, read once like the code beside it.
-_KNOWN = frozenset(["", "UTC", "Local", *resources.files("tzdata").joinpath("zones").read_text().split()])
+import tzdata
+
+# Data that comes with a package, read once like the code beside it. Not by importlib.resources: loading that
+# takes longer than all the rules about windows.
+_KNOWN = frozenset(["", "UTC", "Local", *Path(tzdata.__file__).with_name("zones").read_text().split()])
 
 
 def problem(name: str) -> str:

@@ -1,5 +1,6 @@
 """The one command. Subcommands are imported when they are asked for, so `--version` stays quick."""
 
+import gc
 import importlib
 import os
 import sys
@@ -42,7 +43,12 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in SUBCOMMANDS:
             return None
-        module = importlib.import_module(SUBCOMMANDS[cmd_name][0])
+        gc.disable()  # what is loaded stays: looking for garbage in it finds none
+        try:
+            module = importlib.import_module(SUBCOMMANDS[cmd_name][0])
+        finally:
+            gc.freeze()  # nor later
+            gc.enable()
         command: click.Command = module.command
         return command
 

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
-from xml.etree import ElementTree as ET
 
 from argocd.catalogue import CATALOGUE
 from argocd.judging import Action
@@ -181,6 +180,8 @@ def junit(result: Result) -> str:
     A test case for each finding and each unreadable place; a case has no output there, so what is only a
     warning is a passed case, and is told in the output of the suite.
     """
+    from xml.etree import ElementTree as ET  # noqa: PLC0415 - the other forms need none of it
+
     suites = ET.Element("testsuites")
     suite = ET.SubElement(
         suites,
@@ -196,28 +197,28 @@ def junit(result: Result) -> str:
         time="0",
     )
     ET.SubElement(suite, "properties")
+
+    def case_of(classname: str, name: str) -> ET.Element:
+        return ET.SubElement(suite, "testcase", classname=classname, name=visible(name), time="0")
+
     output = []
     for found in result.findings:
-        case = _case(suite, found.rule, f"{found.place} {found.about}")
+        case = case_of(found.rule, f"{found.place} {found.about}")
         if found.action is Action.DENY:
             told = ET.SubElement(case, "failure", message=visible(found.message), type=found.rule)
             told.text = _sentence(found)
         else:
             output.append(f"{found.place} {found.action.value} {found.rule}: {_sentence(found)}")
     for broken in result.unreadable:
-        case = _case(suite, "unreadable", str(broken.place))
+        case = case_of("unreadable", str(broken.place))
         told = ET.SubElement(case, "error", message=visible(broken.message), type="unreadable")
         told.text = visible(broken.message)
     if not result.findings and not result.unreadable:
-        _case(suite, "tiphys", summary(result))
+        case_of("tiphys", summary(result))
     ET.SubElement(suite, "system-out").text = visible("\n".join(output))
     ET.SubElement(suite, "system-err")
     ET.indent(suites)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(suites, encoding="unicode") + "\n"
-
-
-def _case(suite: ET.Element, classname: str, name: str) -> ET.Element:
-    return ET.SubElement(suite, "testcase", classname=classname, name=visible(name), time="0")
 
 
 def github(result: Result) -> str:

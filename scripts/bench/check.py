@@ -1,6 +1,7 @@
 """`tiphys check` of a large repository: speed beside parsing alone, start-up, memory."""
 
 import json
+import os
 import resource
 import statistics
 import subprocess
@@ -181,16 +182,21 @@ def _peak(folder: Path) -> float:
 
 
 def _starts() -> tuple[float, float]:
+    """As it is installed, with bytecode: compiling all modules each time takes half as long again."""
     manifest = json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}})
     checks, bare = [], []
-    for _ in range(STARTS):
-        checks.append(_processor_time([sys.executable, "-m", "cli", "check", "-"], manifest))
-        bare.append(_processor_time([sys.executable, "-c", "pass"], ""))
-    return statistics.median(checks), statistics.median(bare)
+    with tempfile.TemporaryDirectory() as bytecode:
+        environment = {**os.environ, "PYTHONPYCACHEPREFIX": bytecode, "PYTHONDONTWRITEBYTECODE": ""}
+        for _ in range(STARTS + 1):  # the first one compiles
+            checks.append(_processor_time([sys.executable, "-m", "cli", "check", "-"], manifest, environment))
+            bare.append(_processor_time([sys.executable, "-c", "pass"], "", environment))
+    return statistics.median(checks[1:]), statistics.median(bare[1:])
 
 
-def _processor_time(command: list[str], stdin: str) -> float:
+def _processor_time(command: list[str], stdin: str, environment: dict[str, str]) -> float:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, input=stdin, text=True, capture_output=True, check=True, timeout=60)
+    subprocess.run(
+        command, input=stdin, text=True, capture_output=True, check=True, timeout=60, env=environment
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
