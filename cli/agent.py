@@ -2,7 +2,6 @@
 
 import sidecars.wire  # noqa: F401  isort: skip - grpc reads its ciphers when it is first imported
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,16 @@ from argocd import names
 from argocd.adoption import Adoption, Mismatch
 from argocd.routing import AgentMapping, Mode
 from certs.folder import read
-from cli.sidecar_options import PATH, Flags, certificates, combined, configure_logs, warn_of_unused
-from kube.live import LiveStore
+from cli.sidecar_options import (
+    PATH,
+    Flags,
+    certificates,
+    combined,
+    configure_logs,
+    port,
+    run_sidecar,
+    warn_of_unused,
+)
 from kube.store import Store
 from sidecars.agent.configuring import COMPARE_SECONDS, AgentSettings, OnRecreate
 from sidecars.agent.running import Process, Serving
@@ -23,7 +30,6 @@ from sidecars.wire.passwords import Login
 from sidecars.wire.tokens import Mode as WireMode
 from tiphys import __version__, settings
 from tiphys.errors import CallError
-from tiphys.running import Running, run
 
 FLAGS = Flags("ARGOCD_AGENT")
 METHODS = ("mtls", "userpass", "header")
@@ -41,16 +47,16 @@ UNUSED = (
     ("informer-sync-timeout", "INFORMER_SYNC_TIMEOUT"),
     ("otlp-address", "OTLP_ADDRESS"),
     ("otlp-insecure", "OTLP_INSECURE"),
+    ("redis-tls-enabled", "REDIS_TLS_ENABLED"),
+    ("redis-tls-ca-path", "REDIS_TLS_CA_PATH"),
+    ("redis-tls-ca-secret-name", "REDIS_TLS_CA_SECRET_NAME"),
+    ("redis-tls-insecure", "REDIS_TLS_INSECURE"),
 )
 UNUSED_REDIS = (
     ("redis-addr", "REDIS_ADDR"),
     ("redis-username", "REDIS_USERNAME"),
     ("redis-password", "REDIS_PASSWORD"),
     ("redis-creds-dir-path", "REDIS_CREDS_DIR_PATH"),
-    ("redis-tls-enabled", "REDIS_TLS_ENABLED"),
-    ("redis-tls-ca-path", "REDIS_TLS_CA_PATH"),
-    ("redis-tls-ca-secret-name", "REDIS_TLS_CA_SECRET_NAME"),
-    ("redis-tls-insecure", "REDIS_TLS_INSECURE"),
 )
 
 OPTIONS = combined(
@@ -66,7 +72,7 @@ OPTIONS = combined(
         help="Who decides what this cluster shall look like.",
     ),
     FLAGS.option(
-        "--namespace", default=names.DEFAULT_NAMESPACE, help="Argo CD's namespace, and the agent's."
+        "--namespace", "-n", default=names.DEFAULT_NAMESPACE, help="Argo CD's namespace, and the agent's."
     ),
     FLAGS.option("--creds", default="mtls:any", help="How to log in: mtls:any, userpass:<file>, header:any."),
     FLAGS.option(
@@ -95,8 +101,10 @@ OPTIONS = combined(
     FLAGS.option(
         "--heartbeat-interval", type=settings.DURATION, default="0", help="Between heartbeats; 0: none."
     ),
-    FLAGS.option("--metrics-port", default=8181, help="The port of /metrics."),
-    FLAGS.option("--healthz-port", env="HEALTH_CHECK_PORT", default=8001, help="The port of /healthz."),
+    FLAGS.option("--metrics-port", default=8181, help="The port of /metrics; 0: none."),
+    FLAGS.option(
+        "--healthz-port", env="HEALTH_CHECK_PORT", default=8001, help="The port of /healthz; 0: none."
+    ),
     FLAGS.option(
         "--buffer-informer-event-interval",
         type=settings.DURATION,
@@ -139,12 +147,8 @@ OPTIONS = combined(
         default=f"{COMPARE_SECONDS:.0f}s",
         help="Between two comparisons with a principal of ours.",
     ),
-    FLAGS.texts("--log-level", text="debug, info, warning or error."),
-    FLAGS.option(
-        "--log-format", default="auto", type=click.Choice(["auto", "human", "json", "text"]), help="Of lines."
-    ),
-    click.option("--kubeconfig", type=PATH, help="Without it: KUBECONFIG, the pod's account."),
-    click.option("--kubecontext", help="A context of the kubeconfig."),
+    # argocd-agent's agent reads the principal's variable.
+    FLAGS.everyday(also_format=["ARGOCD_PRINCIPAL_LOG_FORMAT"]),
     FLAGS.unused(UNUSED),
     FLAGS.unused(UNUSED_REDIS, prefixed=False),
 )
@@ -159,18 +163,10 @@ def command(**given: Any) -> None:
 
     _check(given)
 
-    async def serve(running: Running) -> None:
-        store = await LiveStore.connect(kubeconfig=given["kubeconfig"], context=given["kubecontext"])
-        try:
-            process = Process(store, serving(store, given))
-            work = running.start(process.run(), name="agent")
-            await running.stopping.wait()
-            work.cancel()
-            await asyncio.wait({work})  # says goodbye while the API server can still be reached
-        finally:
-            await store.close()
+    async def process(store: Store) -> Process:
+        return Process(store, serving(store, given))
 
-    run(serve)
+    run_sidecar(given, process, name="agent")
 
 
 def _check(given: dict[str, Any]) -> None:
@@ -229,6 +225,6 @@ def serving(store: Store, given: dict[str, Any]) -> Serving:
             max_message_bytes=given["grpc_max_message_size"],
         ),
         source=source,
-        health_port=given["healthz_port"],
-        metrics_port=given["metrics_port"],
+        health_port=port(given["healthz_port"]),
+        metrics_port=port(given["metrics_port"]),
     )

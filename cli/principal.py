@@ -1,7 +1,7 @@
 """`tiphys principal`: the sidecar beside the control plane's Argo CD."""
 
-import asyncio
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,6 @@ import sidecars.wire  # noqa: F401  isort: skip - grpc reads its ciphers when it
 
 import click
 
-from argocd import names
 from argocd.routing import AgentMapping
 from certs.folder import read
 from cli.sidecar_options import (
@@ -18,14 +17,16 @@ from cli.sidecar_options import (
     certificates,
     combined,
     configure_logs,
+    own_namespace,
     parse_labels,
+    port,
+    run_sidecar,
     warn_of_unused,
 )
-from kube.live import LiveStore
 from kube.store import Store
 from sidecars.delivery.pacing import Budget
 from sidecars.linking import Surroundings
-from sidecars.materials import secret_data
+from sidecars.materials import Generated, Joined, Source, secret_data
 from sidecars.principal.configuring import COMPARE_SECONDS, QUEUE_BYTES, PrincipalSettings
 from sidecars.principal.running import Process, Serving
 from sidecars.wire.identity import Method, certificate_method, header_method
@@ -34,7 +35,6 @@ from sidecars.wire.passwords import Accounts, PasswordMethod
 from sidecars.wire.tokens import Tokens, generate_key, load_key
 from tiphys import settings
 from tiphys.errors import CallError
-from tiphys.running import Running, run
 
 FLAGS = Flags("ARGOCD_PRINCIPAL")
 JWT_FIELD = "jwt.key"
@@ -78,13 +78,20 @@ UNUSED = (
 
 OPTIONS = combined(
     FLAGS.option(
-        "--namespace", default=names.DEFAULT_NAMESPACE, help="Argo CD's namespace, and the principal's."
+        "--namespace",
+        "-n",
+        default=own_namespace,
+        show_default=False,
+        help="Argo CD's namespace, and the principal's; without it the pod's, or argocd.",
     ),
     FLAGS.option("--listen-host", default="", help="Where agents are listened for; empty: everywhere."),
     FLAGS.option("--listen-port", default=8443, help="The port for agents."),
-    FLAGS.option("--metrics-port", default=8000, help="The port of /metrics."),
+    FLAGS.option("--metrics-port", default=8000, help="The port of /metrics; 0: none."),
     FLAGS.option(
-        "--healthz-port", env="HEALTH_CHECK_PORT", default=8003, help="The port of /healthz and /readyz."
+        "--healthz-port",
+        env="HEALTH_CHECK_PORT",
+        default=8003,
+        help="The port of /healthz and /readyz; 0: none.",
     ),
     FLAGS.option(
         "--auth", default="mtls:CN=([^,]+)", help="How agents show who they are: mtls:, header:, userpass:."
@@ -112,6 +119,11 @@ OPTIONS = combined(
     ),
     FLAGS.option("--tls-cert", env="TLS_SERVER_CERT_PATH", type=PATH, help="The same as a file."),
     FLAGS.option("--tls-key", env="TLS_SERVER_KEY_PATH", type=PATH, help="And its key."),
+    FLAGS.switch(
+        "--insecure-tls-generate",
+        env="TLS_SERVER_ALLOW_GENERATE",
+        text="A new certificate at every start, which no agent can verify.",
+    ),
     FLAGS.option(
         "--tls-ca-secret-name",
         env="TLS_SERVER_ROOT_CA_SECRET_NAME",
@@ -155,12 +167,7 @@ OPTIONS = combined(
         default=QUEUE_BYTES,
         help="Of what waits for all agents together; what finds no room is found by comparing.",
     ),
-    FLAGS.texts("--log-level", text="debug, info, warning or error."),
-    FLAGS.option(
-        "--log-format", default="auto", type=click.Choice(["auto", "human", "json", "text"]), help="Of lines."
-    ),
-    click.option("--kubeconfig", type=PATH, help="Without it: KUBECONFIG, the pod's account."),
-    click.option("--kubecontext", help="A context of the kubeconfig."),
+    FLAGS.everyday(),
     FLAGS.unused(UNUSED),
     FLAGS.unused(
         (("redis-password", "REDIS_PASSWORD"), ("redis-creds-dir-path", "REDIS_CREDS_DIR_PATH")),
@@ -178,33 +185,28 @@ def command(**given: Any) -> None:
 
     method = authentication(given["auth"])
 
-    async def serve(running: Running) -> None:
-        store = await LiveStore.connect(kubeconfig=given["kubeconfig"], context=given["kubecontext"])
-        try:
-            process = Process(store, await serving(store, given, method))
-            work = running.start(process.run(), name="principal")
-            await running.stopping.wait()
-            work.cancel()
-            await asyncio.wait({work})  # says goodbye while the API server can still be reached
-        finally:
-            await store.close()
+    async def process(store: Store) -> Process:
+        return Process(store, await serving(store, given, method))
 
-    run(serve)
+    run_sidecar(given, process, name="principal")
 
 
 async def serving(store: Store, given: dict[str, Any], method: Method) -> Serving:
     plaintext = given["insecure_plaintext"]
     certificated = method.name == "mtls" or given["require_client_certs"]
-    source = None
+    source: Source | None = None
     if not plaintext:
+        generates = given["insecure_tls_generate"]
         source = certificates(
             store,
             namespace=given["namespace"],
-            pair=(given["tls_cert"], given["tls_key"]),
+            pair=(None, None) if generates else (given["tls_cert"], given["tls_key"]),
             authorities=given["root_ca_path"],
-            pair_secret=given["tls_secret_name"],
+            pair_secret="" if generates else given["tls_secret_name"],
             authorities_secret=given["tls_ca_secret_name"] if certificated else "",
         )
+        if generates:
+            source = Joined(Generated(now=datetime.now(UTC)), source)
     return Serving(
         settings=PrincipalSettings(
             namespace=given["namespace"],
@@ -229,8 +231,8 @@ async def serving(store: Store, given: dict[str, Any], method: Method) -> Servin
         match_common_name=given["client_cert_subject_match"],
         max_message_bytes=given["grpc_max_message_size"],
         keepalive_min_seconds=given["keepalive_min_interval"],
-        health_port=given["healthz_port"],
-        metrics_port=given["metrics_port"],
+        health_port=port(given["healthz_port"]),
+        metrics_port=port(given["metrics_port"]),
         surroundings=Surroundings(budget=Budget(limit=given["queue_bytes"])),
     )
 

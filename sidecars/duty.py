@@ -23,8 +23,9 @@ class Post:
     """What a replica of either sidecar is told besides its settings."""
 
     health_host: str = ""
-    health_port: int
-    metrics_port: int
+    health_port: int | None
+    metrics_port: int | None
+    """0: one that the system chooses; None: no such page."""
     identity: str = field(default_factory=fresh_id)
     surroundings: Surroundings = field(default_factory=Surroundings)
 
@@ -45,12 +46,13 @@ class Duty:
     ) -> None:
         """`pages` stand beside the metrics, which `figures` adds to."""
         self._role = role
+        self._post = post
         self._election = Election(store, name=f"tiphys-{role}", namespace=namespace, identity=post.identity)
-        self.health = Pages(probes, host=post.health_host, port=post.health_port)
+        self.health = Pages(probes, host=post.health_host, port=post.health_port or 0)
         self.metrics = Pages(
             {"/metrics": partial(metrics_page, figures), **(pages or {})},
             host=post.health_host,
-            port=post.metrics_port,
+            port=post.metrics_port or 0,
         )
 
     @property
@@ -61,8 +63,10 @@ class Duty:
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
         async with asyncio.TaskGroup() as group:
-            group.create_task(self.health.run(), name="health")
-            group.create_task(self.metrics.run(), name="metrics")
+            if self._post.health_port is not None:
+                group.create_task(self.health.run(), name="health")
+            if self._post.metrics_port is not None:
+                group.create_task(self.metrics.run(), name="metrics")
             group.create_task(self._say_who_works(), name="election")
             group.create_task(self._election.run(work), name=self._role)
 

@@ -4,12 +4,13 @@ import asyncio
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
 from argocd.reading import mapping
+from certs.authority import Authority, Subject
 from certs.folder import changes, read
 from certs.pairs import CertificateError, KeyPair
 from kube.cache import Cache
@@ -22,6 +23,8 @@ from tiphys import logs
 from tiphys.errors import SurroundingsError, TiphysError
 
 CERTIFICATE, KEY, AUTHORITIES = "tls.crt", "tls.key", "ca.crt"
+# A process that is not restarted for so long has other troubles.
+GENERATED_LIFETIME = timedelta(days=365)
 
 log = logs.get_logger()
 
@@ -31,8 +34,8 @@ Swap = Callable[[Material], Awaitable[object]]
 class Source(Protocol):
     async def load(self) -> Material: ...
 
-    async def follow(self, swap: Swap) -> None:
-        """Until cancelled: hands over what is new. What cannot be used is logged, the old stays."""
+    async def follow(self, swap: Swap, *, held: Material) -> None:
+        """Until cancelled: hands over what is not what is `held`. What cannot be used is logged, the old stays."""
         ...
 
 
@@ -66,9 +69,9 @@ class Files:
             )
         return Material(pair, _read(self.authorities) if self.authorities is not None else b"")
 
-    async def follow(self, swap: Swap) -> None:
+    async def follow(self, swap: Swap, *, held: Material) -> None:
         folders = {path.parent for path in (self.certificate, self.key, self.authorities) if path is not None}
-        current = await self.load()
+        current = held
 
         async def watch(folder: Path) -> None:
             nonlocal current
@@ -109,9 +112,9 @@ class Secrets:
         key = AUTHORITIES if AUTHORITIES in data else CERTIFICATE
         return Material(pair, _part(data, key, self.authorities))
 
-    async def follow(self, swap: Swap) -> None:
+    async def follow(self, swap: Swap, *, held: Material) -> None:
         woken = asyncio.Event()
-        current = await self.load()
+        current = held
 
         def note(_old: Object | None, _new: Object | None) -> None:
             woken.set()
@@ -138,6 +141,52 @@ class Secrets:
 
     async def _data(self, name: str) -> dict[str, bytes]:
         return await secret_data(self.store, namespace=self.namespace, name=name)
+
+
+class Generated:
+    """A server's certificate that nobody can verify, made anew at every start."""
+
+    def __init__(self, *, now: datetime) -> None:
+        authority = Authority.create("generated", now=now, lifetime=GENERATED_LIFETIME)
+        subject = Subject("principal", dns_names=["localhost"], addresses=["127.0.0.1"])
+        self._pair = authority.issue(subject, now=now, lifetime=GENERATED_LIFETIME)
+
+    async def load(self) -> Material:
+        return Material(self._pair, b"")
+
+    async def follow(self, _swap: Swap, *, held: Material) -> None:
+        await asyncio.Event().wait()
+
+
+class Joined:
+    """The certificate of one source and the authorities of another."""
+
+    def __init__(self, pair: Source, authorities: Source) -> None:
+        self._pair = pair
+        self._authorities = authorities
+
+    async def load(self) -> Material:
+        return Material((await self._pair.load()).pair, (await self._authorities.load()).roots)
+
+    async def follow(self, swap: Swap, *, held: Material) -> None:
+        current = held
+
+        async def swap_pair(material: Material) -> None:
+            nonlocal current
+            current = replace(current, pair=material.pair)
+            await swap(current)
+
+        async def swap_authorities(material: Material) -> None:
+            nonlocal current
+            current = replace(current, roots=material.roots)
+            await swap(current)
+
+        async with asyncio.TaskGroup() as group:
+            pair, authorities = Material(held.pair, b""), Material(None, held.roots)
+            group.create_task(self._pair.follow(swap_pair, held=pair), name="certificate")
+            group.create_task(
+                self._authorities.follow(swap_authorities, held=authorities), name="authorities"
+            )
 
 
 async def secret_data(store: Store, *, namespace: str, name: str) -> dict[str, bytes]:

@@ -46,8 +46,10 @@ def _pages(command: click.Command, *, path: str, line: str = "") -> Iterator[str
 
 def _row(option: click.Option, *, path: str) -> str:
     flags = ", ".join(f"`{flag}`" for flag in [*option.opts, *option.secondary_opts])
-    variable = option.envvar or f"tiphys_{path}_{option.name}".replace(" ", "_").replace("-", "_").upper()
-    return f"| {flags} | `{variable}` | {_default(option.default)} | {_cell(option.help or '')} |"
+    own = f"tiphys_{path}_{option.name}".replace(" ", "_").replace("-", "_").upper()
+    given = option.envvar or own
+    variables = ", ".join(f"`{each}`" for each in ([given] if isinstance(given, str) else given))
+    return f"| {flags} | {variables} | {_default(option.default)} | {_cell(option.help or '')} |"
 
 
 def _default(value: Any) -> str:

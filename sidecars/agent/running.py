@@ -26,8 +26,8 @@ class Serving(Post):
     dialing: Dialing
     """Without its certificates where there is a `source`."""
     source: Source | None
-    health_port: int = 8001
-    metrics_port: int = 8181
+    health_port: int | None = 8001
+    metrics_port: int | None = 8181
 
 
 class Process:
@@ -74,8 +74,9 @@ class Process:
 
         async with asyncio.TaskGroup() as group:
             group.create_task(agent.run(), name="agent")
-            if serving.source is not None:
-                group.create_task(serving.source.follow(reconnecting.swap_material), name="certificates")
+            if serving.source is not None and dialing.material is not None:
+                following = serving.source.follow(reconnecting.swap_material, held=dialing.material)
+                group.create_task(following, name="certificates")
             await agent.ready.wait()
             group.create_task(reconnecting.run(serve), name="connection")
 

@@ -52,8 +52,8 @@ class Serving(Post):
     match_common_name: bool = False
     max_message_bytes: int = listening.DEFAULT_MAX_MESSAGE_BYTES
     keepalive_min_seconds: float = 0.0
-    health_port: int = 8003
-    metrics_port: int = 8000
+    health_port: int | None = 8003
+    metrics_port: int | None = 8000
     surroundings: Surroundings = field(default_factory=lambda: Surroundings(budget=Budget(limit=QUEUE_BYTES)))
 
 
@@ -106,8 +106,9 @@ class Process:
                 self.listening.set()
                 log.info("listening for agents", **{logs.COUNT: self.port})
                 group.create_task(self._follow_blocklist(server), name="blocklist")
-                if serving.source is not None:
-                    group.create_task(serving.source.follow(server.swap_material), name="certificates")
+                if serving.source is not None and material is not None:
+                    following = serving.source.follow(server.swap_material, held=material)
+                    group.create_task(following, name="certificates")
         finally:
             self.listening.clear()
             self.principal = None
