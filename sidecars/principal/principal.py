@@ -24,6 +24,7 @@ from sidecars.principal.connecting import Connector
 from sidecars.principal.knowing import Knowledge
 from sidecars.principal.receiving import Receiver
 from sidecars.principal.roster import Agent, Roster
+from sidecars.principal.superseding import Turns
 from sidecars.principal.watching import Sender, Watcher
 from sidecars.resync_messages import ResyncEvents
 from sidecars.wire.events import Event
@@ -104,6 +105,7 @@ class Principal:
             now=timing.now,
             give=self._connector.give,
         )
+        self._turns = Turns(timing.monotonic)
         self.ready = asyncio.Event()
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -133,6 +135,10 @@ class Principal:
     async def serve(self, name: str, mode: Mode, stream: Stream, *, extensions: frozenset[str]) -> Ending:
         """One stream of an agent, to its end; a second one of the same agent ends the first."""
         await self.ready.wait()
+        async with self._turns.turn(name):
+            return await self._serve(name, mode, stream, extensions)
+
+    async def _serve(self, name: str, mode: Mode, stream: Stream, extensions: frozenset[str]) -> Ending:
         agent, former = self.roster.join(name, mode)
         if former is not None:
             log.warning("the agent comes in another mode", **{logs.AGENT: name, logs.KIND: mode.value})

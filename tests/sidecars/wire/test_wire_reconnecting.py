@@ -90,6 +90,18 @@ async def test_a_standby_is_not_hammered_although_it_lets_agents_log_in(principa
     assert "not accepting connections in state replicating" in link.link.error
 
 
+async def test_streams_that_end_at_once_are_no_reason_to_hurry(principal: Principal) -> None:
+    """Another agent of the same name ends them."""
+    pauses = Pauses(limit=8)
+
+    async def lose(_connection: AgentConnection) -> None:
+        return
+
+    async with running(Reconnecting(principal.dialing(), sleep=pauses), lose):
+        await until(lambda: len(pauses.taken) == 8)
+    assert min(pauses.taken[4:]) >= reconnecting.MAX_PAUSE_SECONDS / 4
+
+
 async def test_new_certificates_are_used_at_once(principal: Principal) -> None:
     pauses = Pauses(limit=1)
     link = Reconnecting(principal.dialing(), sleep=pauses)
