@@ -12,10 +12,8 @@ order do no harm. Both ends run the same code and may ask at the same time.
 
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any
 
 import orjson
@@ -129,7 +127,7 @@ class Round:
         self._inventory = inventory
         self._scope = scope
         self._name = name
-        self._unasked = deque([""])
+        self._unasked = [""]
         self._open: dict[int, frozenset[str]] = {}
         self.questions = 0
 
@@ -141,9 +139,8 @@ class Round:
         """What can be asked now."""
         questions = []
         while self._unasked and len(self._open) < OPEN:
-            chosen = list(islice(self._unasked, RANGES))
-            for _ in chosen:
-                self._unasked.popleft()
+            chosen = self._unasked[:RANGES]
+            del self._unasked[:RANGES]
             self._open[self.questions] = frozenset(chosen)
             questions.append(
                 Question(

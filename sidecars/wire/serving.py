@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import grpc
+from cryptography.hazmat.primitives.serialization import Encoding
 from google.protobuf.message import DecodeError, Message
 from grpc import aio
 
@@ -171,13 +172,13 @@ class Server:
         raise refusal  # never reached: aborting raises
 
     async def _subscribe(self, _requests: Any, context: Any) -> None:
-        caller = caller_of(context)
+        # Not held: what a caller said at the door would stay for as long as its stream.
         try:
-            peer = await self._accepted(caller)
+            peer = await self._accepted(caller_of(context))
             with self.sessions.opened(peer, max_age=self._listening.max_stream_seconds) as session:
                 await self._serve(session, context)
         except RefusedError as error:
-            await self._refuse(context, caller, error, call="Subscribe")
+            await self._refuse(context, caller_of(context), error, call="Subscribe")
 
     async def _accepted(self, caller: Caller) -> Peer:
         holder = await self._authenticator.check(caller)
@@ -194,7 +195,7 @@ class Server:
             mode=holder.mode,
             address=caller.address,
             announced=Announcement.of(caller.metadata),
-            chain=caller.chain,
+            shown=tuple(each.public_bytes(Encoding.DER) for each in caller.chain),
         )
 
     async def _serve(self, session: Session, context: Any) -> None:

@@ -28,12 +28,17 @@ class Peer:
     mode: Mode
     address: str = ""
     announced: Announcement = field(default_factory=Announcement)
-    chain: Sequence[x509.Certificate] = field(default=(), repr=False)
+    shown: Sequence[bytes] = field(default=(), repr=False)
+    """Its certificates in DER. Read, with all their extensions, they would occupy ten times as much."""
+
+    @property
+    def chain(self) -> list[x509.Certificate]:
+        return [x509.load_der_x509_certificate(each) for each in self.shown]
 
     @property
     def fingerprint(self) -> str:
         """Of its certificate, as on the blocklist; empty where it showed none."""
-        return fingerprint(self.chain[0]) if self.chain else ""
+        return fingerprint(self.chain[0]) if self.shown else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +96,8 @@ class Sessions:
             )
         session = Session(peer)
         seconds, reason = max_age, "the stream is old: log in again"
-        if peer.chain:
-            left = (peer.chain[0].not_valid_after_utc - self._now()).total_seconds()
+        if chain := peer.chain:
+            left = (chain[0].not_valid_after_utc - self._now()).total_seconds()
             if left < seconds:
                 seconds, reason = left, "the certificate has expired"
         timer = asyncio.get_running_loop().call_later(max(seconds, 0), session.cut, Cut.distrusted(reason))

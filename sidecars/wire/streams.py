@@ -1,7 +1,6 @@
 """A stream of events over grpc, the same on both ends: `delivery` sees `send` and `receive`."""
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
@@ -58,7 +57,7 @@ class Stream:
         self._source = source
         self._max_bytes = max_message_bytes
         self._writing = asyncio.Lock()
-        self._arrived: deque[Event] = deque()  # what is left of one message
+        self._arrived: list[Event] = []  # what is left of one message, the next one last
         self._complaints: set[str] = set()
 
     async def send(self, event: Event) -> None:
@@ -91,7 +90,8 @@ class Stream:
                     await self._refuse(item)
                 else:
                     self._arrived.append(item)
-        return self._arrived.popleft()
+            self._arrived.reverse()
+        return self._arrived.pop()
 
     async def _transmit(self, raw: bytes, kind: str) -> None:
         if len(raw) > self._max_bytes:

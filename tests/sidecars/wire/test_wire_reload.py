@@ -8,6 +8,7 @@ from typing import Any
 
 import grpc
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from certs.pairs import fingerprint
 from sidecars.wire.announcing import Announcement
@@ -139,9 +140,14 @@ async def test_a_principal_that_stops_lets_agents_look_elsewhere(principal: Prin
 async def test_a_thousand_streams_are_rechecked_without_holding_up_the_loop() -> None:
     sessions = Sessions(now=lambda: datetime.now(UTC))
     trust = Trust(AUTHORITY.pem, now=lambda: datetime.now(UTC))
-    peer = Peer(name="agent-1", mode=Mode.MANAGED, announced=Announcement(), chain=(AGENT.certificate,))
+    peer = Peer(
+        name="agent-1",
+        mode=Mode.MANAGED,
+        announced=Announcement(),
+        shown=(AGENT.certificate.public_bytes(Encoding.DER),),
+    )
     managers = [
-        sessions.opened(Peer(name=f"a{number}", mode=peer.mode, chain=peer.chain), max_age=60)
+        sessions.opened(Peer(name=f"a{number}", mode=peer.mode, shown=peer.shown), max_age=60)
         for number in range(1000)
     ]
     for manager in managers:
