@@ -24,11 +24,9 @@ from cli.sidecar_options import (
     warn_of_unused,
 )
 from kube.store import Store
-from sidecars.delivery.pacing import Budget
-from sidecars.linking import Surroundings
 from sidecars.materials import Generated, Joined, Source, secret_data
 from sidecars.principal.configuring import COMPARE_SECONDS, QUEUE_BYTES, PrincipalSettings
-from sidecars.principal.running import Process, Serving
+from sidecars.principal.running import Process, Serving, surroundings
 from sidecars.wire.identity import Method, certificate_method, header_method
 from sidecars.wire.listening import DEFAULT_MAX_MESSAGE_BYTES
 from sidecars.wire.passwords import Accounts, PasswordMethod
@@ -165,7 +163,8 @@ OPTIONS = combined(
         "--queue-bytes",
         type=click.IntRange(min=0),
         default=QUEUE_BYTES,
-        help="Of what waits for all agents together; what finds no room is found by comparing.",
+        help="Of what waits for all agents together, and of what has come from them; the rest is found by comparing,"
+        " or waits at the agents.",
     ),
     FLAGS.everyday(),
     FLAGS.unused(UNUSED),
@@ -233,7 +232,7 @@ async def serving(store: Store, given: dict[str, Any], method: Method) -> Servin
         keepalive_min_seconds=given["keepalive_min_interval"],
         health_port=port(given["healthz_port"]),
         metrics_port=port(given["metrics_port"]),
-        surroundings=Surroundings(budget=Budget(limit=given["queue_bytes"])),
+        surroundings=surroundings(given["queue_bytes"]),
     )
 
 

@@ -51,6 +51,8 @@ class Surroundings:
     outbox: OutboxLimits = field(default_factory=OutboxLimits)
     inbox: InboxLimits = field(default_factory=InboxLimits)
     budget: Budget | None = None
+    """Of what waits for peers; `arrived` of what came from them and waits to be applied."""
+    arrived: Budget | None = None
     gate: asyncio.Semaphore | None = None
 
 
@@ -155,6 +157,7 @@ class Link:
             bury=bury,
             limits=surroundings.inbox,
             gate=surroundings.gate,
+            budget=surroundings.arrived,
             observer=observer,
             timing=surroundings.timing,
         )

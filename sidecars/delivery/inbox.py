@@ -15,7 +15,7 @@ from sidecars.delivery.lanes import Lane, key_of, lane_of, supersedes
 from sidecars.delivery.memory import Memory, MemoryLimits, Sighting
 from sidecars.delivery.observing import InboxObserver
 from sidecars.delivery.outcomes import DeadLetter, Judge, Reason, Verdict, judge
-from sidecars.delivery.pacing import Backoff, Timing
+from sidecars.delivery.pacing import Backoff, Budget, Timing
 from sidecars.wire import tracing
 from sidecars.wire.events import Event
 from tiphys import logs
@@ -80,7 +80,7 @@ class _Line:
 
 class Inbox:
     __slots__ = (
-        "_acknowledge", "_active", "_bury", "_bytes", "_delayed", "_failure", "_gate", "_handle", "_judge", "_limits", "_lines",
+        "_acknowledge", "_active", "_budget", "_bury", "_bytes", "_delayed", "_failure", "_gate", "_handle", "_judge", "_limits", "_lines",
         "_memory", "_observer", "_pending", "_ready", "_room", "_settled", "_timer", "_timing", "_workers",
         "peer",
     )  # fmt: skip
@@ -95,10 +95,13 @@ class Inbox:
         judge: Judge = judge,
         limits: InboxLimits = _USUAL,
         gate: asyncio.Semaphore | None = None,
+        budget: Budget | None = None,
         observer: InboxObserver = _NOBODY,
         timing: Timing = _REAL,
     ) -> None:
-        """`gate`, shared by all inboxes of a process, bounds how many events are dealt with at a time."""
+        """Shared by all inboxes of a process, `gate` bounds how many events are dealt with at a time and `budget`
+        how many wait: a peer beyond its share of that waits in `put`.
+        """
         self.peer = peer
         self._handle = handle
         self._acknowledge = acknowledge
@@ -106,6 +109,7 @@ class Inbox:
         self._judge = judge
         self._limits = limits
         self._gate = gate
+        self._budget = budget
         self._observer = observer
         self._timing = timing
         self._memory = Memory(limits.memory)
@@ -134,7 +138,7 @@ class Inbox:
         """Returns when there is room; one reader at a time. Cancelled, it has not taken the event."""
         if self._failure is not None:
             raise RuntimeError(f"a worker of the inbox of {self.peer} died") from self._failure
-        while self._bytes and self._bytes + event.cost > self._limits.bytes:
+        while self._bytes and not self._has_room(event.cost):
             self._room = asyncio.get_running_loop().create_future()
             await self._room
         seen = Sighting(event)
@@ -149,7 +153,7 @@ class Inbox:
         self._relieve(line, event)
         line.parcels.append(_Parcel(event, seen, arrived=self._timing.monotonic()))
         self._pending.add(seen.fingerprint)
-        self._bytes += event.cost
+        self._charge(event.cost)
         self._offer(seen.key, line)
         self._staff()
 
@@ -177,6 +181,17 @@ class Inbox:
         for worker in workers:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
+        self._charge(-self._bytes)
+
+    def _has_room(self, amount: int) -> bool:
+        """What is dealt with makes room; it comes to nobody's share but its own, and that is enough to go on."""
+        fits_here = self._bytes + amount <= self._limits.bytes
+        return fits_here and (self._budget is None or self._budget.has_room(amount, held=self._bytes))
+
+    def _charge(self, amount: int) -> None:
+        self._bytes += amount
+        if self._budget is not None:
+            self._budget.used += amount
 
     def _relieve(self, line: _Line, event: Event) -> None:
         """What is superseded before its turn, or while it waits to be tried again, counts as dealt with.
@@ -320,7 +335,7 @@ class Inbox:
     def _done(self, parcel: _Parcel) -> None:
         self._memory.remember(parcel.seen)
         self._pending.discard(parcel.seen.fingerprint)
-        self._bytes -= parcel.event.cost
+        self._charge(-parcel.event.cost)
         self._acknowledge(parcel.event)
         if self._room is not None and not self._room.done():
             self._room.set_result(None)

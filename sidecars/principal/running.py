@@ -39,6 +39,11 @@ VERSION = "0.9.0"
 log = logs.get_logger()
 
 
+def surroundings(queue_bytes: int) -> Surroundings:
+    """For so much that waits in each direction."""
+    return Surroundings(budget=Budget(limit=queue_bytes), arrived=Budget(limit=queue_bytes))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving(Post):
     settings: PrincipalSettings
@@ -54,7 +59,7 @@ class Serving(Post):
     keepalive_min_seconds: float = 0.0
     health_port: int | None = 8003
     metrics_port: int | None = 8000
-    surroundings: Surroundings = field(default_factory=lambda: Surroundings(budget=Budget(limit=QUEUE_BYTES)))
+    surroundings: Surroundings = field(default_factory=lambda: surroundings(QUEUE_BYTES))
 
 
 class Process:

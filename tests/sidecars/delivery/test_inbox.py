@@ -16,6 +16,7 @@ from kube.errors import (
 )
 from sidecars.delivery.inbox import InboxLimits
 from sidecars.delivery.outcomes import DeadLetter, Reason, Verdict, judge
+from sidecars.delivery.pacing import Budget
 from sidecars.wire.events import Event, EventType, Target
 from sidecars.wire.malformed import MalformedError
 from tests.sidecars.delivery.handling import SECOND, World, failing
@@ -267,3 +268,40 @@ class _Once:
 
 async def _cancels_itself() -> None:
     raise asyncio.CancelledError
+
+
+def test_peers_share_what_may_wait_and_each_goes_on_with_its_share(make: Make) -> None:
+    async def program() -> None:
+        budget = Budget(limit=10_000, share=4_000)
+        busy, modest = World(budget=budget), World(budget=budget)
+        for world in (busy, modest):
+            for number in range(10):
+                world.plans[f"app-{number} 1"] = lambda: asyncio.sleep(1)
+        events = [make(EventType.CREATE, f"app-{number}", padding=2_000) for number in range(10)]
+        flood = asyncio.ensure_future(busy.put(*events))
+        await asyncio.sleep(0)
+        assert not flood.done()
+        assert busy.inbox.bytes <= budget.limit
+        await modest.put(events[0])
+        late = asyncio.ensure_future(modest.put(*events[1:]))
+        async with asyncio.timeout(1_000):
+            await asyncio.gather(flood, late)
+        await busy.settled()
+        await modest.settled()
+        assert len(busy.applied) == len(modest.applied) == len(events)
+        assert budget.used == 0
+
+    run(program())
+
+
+def test_an_inbox_that_closes_returns_its_part(make: Make) -> None:
+    async def program() -> None:
+        budget = Budget(limit=10_000)
+        world = World(budget=budget)
+        world.plans["guestbook 1"] = lambda: asyncio.sleep(100)
+        await world.put(make(EventType.CREATE))
+        assert budget.used > 0
+        await world.inbox.close()
+        assert budget.used == 0
+
+    run(program())
