@@ -24,14 +24,16 @@ def key_of(kind: Kind, item: Object) -> Key:
 
 
 class Guard:
-    """Remembers of each mirror what its source said last. `restored` completes what is made again."""
+    """Remembers of each mirror what its source said last. `restored` completes what is made again by what was
+    lost, where that is known.
+    """
 
     def __init__(
         self,
         *,
         writer: Writer,
         chores: Chores,
-        restored: Callable[[Kind, Object], Object] = lambda _, copy: copy,
+        restored: Callable[[Kind, Object, Object], Object] = lambda _kind, copy, _lost: copy,
         repaired: Callable[[Kind, Drift], None] = lambda _kind, _drift: None,
     ) -> None:
         self._writer = writer
@@ -91,10 +93,10 @@ class Guard:
         drift = deletion_of_mirror(announced=announced)
         if drift is Drift.RESTORE:
             log.warning("a mirror was deleted: made again", **_fields(kind, old))
-            self._chores.put(key, lambda: self._repair(kind, key))
+            self._chores.put(key, lambda: self._repair(kind, key, lost=old))
         return drift
 
-    async def _repair(self, kind: Kind, key: Key) -> None:
+    async def _repair(self, kind: Kind, key: Key, *, lost: Object | None = None) -> None:
         _, namespace, name = key
 
         def decide(local: Object | None) -> Object | None:
@@ -103,7 +105,7 @@ class Guard:
                 return None
             if local is None:
                 self._repaired(kind, Drift.RESTORE)
-                return self._restored(kind, expected)
+                return self._restored(kind, expected, lost) if lost is not None else expected
             if value(local, "metadata", "deletionTimestamp") is not None:
                 return None  # it comes back when it is gone
             if drift_of(local, expected=value(expected, kind.content), content=kind.content) is Drift.NONE:

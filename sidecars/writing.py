@@ -19,6 +19,14 @@ class BusyError(SurroundingsError):
     """Somebody else writes all the time, or the object has still to go."""
 
 
+class HasToGoError(BusyError):
+    """What is `there` is being deleted, and something else takes its place."""
+
+    def __init__(self, message: str, there: Object) -> None:
+        super().__init__(message)
+        self.there = there
+
+
 RECENT = 512
 """Objects that were written and may not have come back by the watch yet: milliseconds' worth."""
 

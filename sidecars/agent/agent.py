@@ -7,11 +7,11 @@ from argocd.propagation import Message
 from argocd.routing import Mode
 from kube.store import Object, Store
 from sidecars import figures, rounds
-from sidecars.agent.applications import Applications, RefusedApplicationError
+from sidecars.agent.applications import Applications, RefusedApplicationError, restored
 from sidecars.agent.applying import Applier
 from sidecars.agent.asking import Asker
 from sidecars.agent.commanding import Commands
-from sidecars.agent.configuring import AgentSettings, OnRecreate
+from sidecars.agent.configuring import AgentSettings
 from sidecars.agent.holding import Holdings
 from sidecars.agent.observing import Observer
 from sidecars.chores import Chores
@@ -26,7 +26,7 @@ from sidecars.resync_messages import ResyncEvents
 from sidecars.wire import payloads
 from sidecars.wire.events import AGENT_SOURCE, Event, EventType, heartbeat, message_event
 from sidecars.wire.events import Target as WireTarget
-from sidecars.writing import Writer
+from sidecars.writing import HasToGoError, Writer
 from tiphys import logs
 from tiphys.errors import SurroundingsError
 
@@ -169,7 +169,11 @@ class Agent:
         if event.target == WireTarget.RESOURCE_RESYNC:
             self._asker.resync(self.link, event)
         elif event.target in BY_TARGET:
-            await self._applier.apply(event)
+            try:
+                await self._applier.apply(event)
+            except HasToGoError as error:
+                self.holdings.when_gone(error.there, partial(self.link.inbox.hurry, event))
+                raise
         else:
             # Requests of proxies that are not built: acknowledged, no more.
             log.debug("nothing to do", **{logs.KIND: event.type})
@@ -206,11 +210,8 @@ class Agent:
         )
         self.link.send(event)
 
-    def _restored(self, kind: Kind, copy: Object) -> Object:
-        """An Application that somebody deleted here."""
-        if kind is not APPLICATION or self.settings.on_recreate is not OnRecreate.RESYNC:
-            return copy  # the guard keeps no status: there is nothing to clear
-        return {**copy, "operation": {"sync": {}}}
+    def _restored(self, kind: Kind, copy: Object, lost: Object) -> Object:
+        return restored(copy, lost, self.settings.on_recreate) if kind is APPLICATION else copy
 
 
 def _shown(letter: DeadLetter) -> str:

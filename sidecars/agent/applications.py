@@ -1,5 +1,6 @@
 """A managed agent's Applications: made, changed, taken over, made anew and deleted as the principal says."""
 
+import asyncio
 from collections.abc import Callable
 
 from argocd import names
@@ -19,11 +20,11 @@ from argocd.target_namespaces import at_agent
 from kube.errors import AlreadyExistsError, NotFoundError
 from kube.resources import APPLICATIONS, NAMESPACES
 from kube.store import Object, Store
-from sidecars.agent.configuring import AgentSettings
+from sidecars.agent.configuring import AgentSettings, OnRecreate
 from sidecars.agent.holding import Holdings
 from sidecars.guarding import Guard
 from sidecars.kinds import APPLICATION, OPERATION_DONE
-from sidecars.writing import BusyError, Writer
+from sidecars.writing import BusyError, HasToGoError, Writer
 from tiphys.errors import ObjectError
 
 _IN_PLACE = frozenset(
@@ -35,6 +36,10 @@ _IN_PLACE = frozenset(
         IdentityAction.UPSERT,
     }
 )
+
+
+# For a watch to show a deletion: nobody's place in the inbox is taken for longer.
+GONE_SECONDS = 2.0
 
 
 class RefusedApplicationError(ObjectError):
@@ -137,6 +142,18 @@ class Applications:
             APPLICATIONS, name=name, namespace=namespace, cached=cached, decide=decide
         )
 
+    async def delete_wholly(self, local: Object) -> bool:
+        """Whether it went at once: it does where no finalizer has work to do first."""
+        gone = asyncio.Event()
+        self._holdings.when_gone(local, gone.set)
+        await self.delete(local, propagation="Background")
+        try:
+            async with asyncio.timeout(GONE_SECONDS):
+                await gone.wait()
+        except TimeoutError:
+            return False
+        return True
+
     async def delete(self, local: Object, *, propagation: str) -> None:
         self._guard.announce(local)
         await self._writer.delete(APPLICATIONS, local, propagation=propagation)
@@ -165,8 +182,12 @@ class _Change:
     async def make(self) -> None:
         stored = await self._applications.settle(self._copy, self._decide)
         if self._action is IdentityAction.RECREATE and self._local is not None:
-            await self._applications.delete(self._local, propagation="Background")
-            raise BusyError("the Application of the same name and another uid has to go first")
+            stale = self._local
+            if not await self._applications.delete_wholly(stale):
+                raise HasToGoError("the Application of the same name and another uid has to go first", stale)
+            stored = await self._applications.settle(self._copy, self._decide)
+            if self._action is IdentityAction.RECREATE:
+                raise BusyError("somebody else has made an Application of that name meanwhile")
         if (
             self._action in _IN_PLACE
             and stored is not None
@@ -192,9 +213,25 @@ class _Change:
         if local is None:
             self._applications.given(self._copy)
             return self._copy
-        result = application_updated(local, self._copy)
-        done = value(local, "metadata", "annotations", OPERATION_DONE)
-        if done is not None:
-            annotations = {**mapping(result, "metadata", "annotations"), OPERATION_DONE: done}
-            result["metadata"] = {**result["metadata"], "annotations": annotations}
+        return _keeping_what_was_done(application_updated(local, self._copy), local)
+
+
+def restored(copy: Object, lost: Object, action: OnRecreate) -> Object:
+    """An Application that somebody deleted here, made again: with the status and the operation that it had.
+
+    While it has the state of an operation Argo CD does not sync the same revision by itself once more.
+    """
+    kept = {key: lost[key] for key in ("status", "operation") if lost.get(key) is not None}
+    if action is OnRecreate.CLEAR_STATUS and "status" in kept:
+        kept["status"] = {key: part for key, part in kept["status"].items() if key != "operationState"}
+    if action is OnRecreate.RESYNC:
+        kept["operation"] = {"sync": {}}
+    return _keeping_what_was_done({**copy, **kept}, lost)
+
+
+def _keeping_what_was_done(result: Object, local: Object) -> Object:
+    done = value(local, "metadata", "annotations", OPERATION_DONE)
+    if done is None:
         return result
+    annotations = {**mapping(result, "metadata", "annotations"), OPERATION_DONE: done}
+    return {**result, "metadata": {**result["metadata"], "annotations": annotations}}

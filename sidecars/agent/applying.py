@@ -22,7 +22,7 @@ from sidecars.agent.holding import Holdings
 from sidecars.guarding import Guard
 from sidecars.kinds import APPLICATION, BY_TARGET, REPOSITORY, Kind, message_of, object_of
 from sidecars.wire.events import Event
-from sidecars.writing import BusyError, Writer
+from sidecars.writing import HasToGoError, Writer
 from tiphys import logs
 from tiphys.errors import ObjectError
 
@@ -116,7 +116,7 @@ class Applier:
                 decide=lambda there: copy if there is None else None,
             )
             if remains is not None and text(remains, "metadata", "uid") == text(local, "metadata", "uid"):
-                raise BusyError(f"{kind.resource.kind} {name} has still to go before it is made anew")
+                raise HasToGoError(f"{kind.resource.kind} {name} has still to go first", local)
 
     async def _withdraw(self, kind: Kind, incoming: Object) -> None:
         namespace, name = self._settings.namespace, text(incoming, "metadata", "name")

@@ -1,7 +1,7 @@
 """What an agent's cluster has: caches, the copies among it, and how they are called at the principal."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from argocd import ignoring
@@ -39,6 +39,7 @@ class Holdings:
         """Ours, as the principal knows us; and below its own namespace. Both are told at login."""
         self.principal_namespace = ""
         self._digests = Digests()
+        self._awaited: dict[str, Callable[[], object]] = {}
         self.changes = 0
         own = settings.namespace
         cache = partial(
@@ -66,7 +67,14 @@ class Holdings:
     def _count(self, old: Object | None, new: Object | None) -> None:
         self.changes += 1
         if new is None:
-            self._digests.forget(text(old, "metadata", "uid"))
+            uid = text(old, "metadata", "uid")
+            self._digests.forget(uid)
+            if (gone := self._awaited.pop(uid, None)) is not None:
+                gone()
+
+    def when_gone(self, item: Object, call: Callable[[], object]) -> None:
+        """Once, when the watch shows that this one and no other of its name is gone; the last caller is told."""
+        self._awaited[text(item, "metadata", "uid")] = call
 
     async def synced(self) -> None:
         await asyncio.gather(*(cache.synced() for cache in self.caches.values()))

@@ -163,7 +163,10 @@ class Pair:
         workload: Store | None = None,
         hub_namespace: str = ARGOCD,
         agent_namespace: str = ARGOCD,
+        surroundings: Surroundings | None = None,
     ) -> None:
+        """`surroundings` for both ends: those of a virtual clock."""
+        self._surroundings = surroundings
         self.name = name
         self.mode = mode
         self.hub_namespace = hub_namespace
@@ -180,20 +183,21 @@ class Pair:
     @asynccontextmanager
     async def together(self) -> AsyncIterator[tuple[Principal, Agent]]:
         async with (
-            self.hub.running() as principal,
-            running_agent(self.workload, **self._agent_settings) as agent,
-            connected(principal, agent, name=self.name, extensions=self._extensions),
+            self.hub.running(self._surroundings) as principal,
+            running_agent(self.workload, surroundings=self._surroundings, **self._agent_settings) as agent,
+            self.connection(principal, agent),
         ):
             yield principal, agent
 
     @asynccontextmanager
     async def principal_alone(self) -> AsyncIterator[Principal]:
-        async with self.hub.running() as principal:
+        async with self.hub.running(self._surroundings) as principal:
             yield principal
 
     @asynccontextmanager
     async def agent_alone(self) -> AsyncIterator[Agent]:
-        async with running_agent(self.workload, **self._agent_settings) as agent:
+        settings = self._agent_settings
+        async with running_agent(self.workload, surroundings=self._surroundings, **settings) as agent:
             yield agent
 
     def connection(self, principal: Principal, agent: Agent) -> Any:

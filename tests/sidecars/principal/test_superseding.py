@@ -8,12 +8,11 @@ import structlog
 
 from argocd.routing import Mode
 from kube.embedded import EmbeddedStore
-from sidecars.delivery.pacing import Timing
 from sidecars.delivery.session import Ending
-from sidecars.linking import Surroundings
 from sidecars.principal.principal import Principal
 from sidecars.principal.superseding import LASTING_SECONDS, SUPERSEDED
 from tests.sidecars.couples import OURS, Hub, pipes
+from tests.sidecars.virtual import surroundings
 from tests.simulation.virtual_time import run
 
 PAUSE = 0.1
@@ -24,8 +23,7 @@ PAUSE = 0.1
 async def principal() -> AsyncIterator[Principal]:
     hub = Hub(EmbeddedStore(namespaces=["argocd", "twin"]), allowed_namespaces=("twin",))
     await hub.know("twin")
-    timing = Timing(monotonic=asyncio.get_running_loop().time)
-    async with hub.running(Surroundings(timing=timing)) as running:
+    async with hub.running(surroundings()) as running:
         yield running
 
 
