@@ -21,6 +21,7 @@ from cli.operating import (
     show,
     table,
 )
+from cli.reaching import asking_principal
 from cli.reports import visible
 from kube.live import LiveStore
 from sidecars.operating.asking import NOBODY, Told, ask_principal
@@ -32,24 +33,6 @@ from tiphys.errors import CallError
 
 UNKNOWN = "-"
 MESSAGE_WIDTH = 60
-
-PRINCIPAL = (
-    click.option(
-        "--principal-service",
-        default=f"{names.PRINCIPAL_METRICS_SERVICE}:8000",
-        show_default=True,
-        help="The Service and port of the principal's pages, asked through the API server.",
-    ),
-    click.option(
-        "--principal-url", help="Ask the principal's pages here instead, such as http://localhost:8000."
-    ),
-)
-
-
-def asking(command: Any) -> Any:
-    for option in reversed(PRINCIPAL):
-        command = option(command)
-    return command
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +93,7 @@ def create_command(agent: str, **given: Any) -> None:
 
 @command.command("list")
 @operating
-@asking
+@asking_principal
 def list_command(**given: Any) -> None:
     """Show the fleet: mode, connection, lag and queue as the principal tells, errors as Applications show them."""
     look = on_principal(given, lambda store: _look(store, given))
@@ -129,7 +112,7 @@ def list_command(**given: Any) -> None:
 
 @command.command("inspect")
 @operating
-@asking
+@asking_principal
 @click.argument("agent")
 def inspect_command(agent: str, **given: Any) -> None:
     """Show all that is known about one agent."""

@@ -8,6 +8,7 @@ import click
 from argocd.policy import Configuration
 from argocd.routing import Mode
 from cli.explaining import show
+from cli.reaching import asking_principal
 from cli.sources import asking, fetch_application, gather, settled
 
 
@@ -22,23 +23,38 @@ def command() -> None:
 @click.option(
     "--mode",
     type=click.Choice([mode.value for mode in Mode]),
-    help="The agent's mode.  [default: autonomous if agents.autonomous of the configuration names it]",
+    help="The agent's mode.  [default: as its principal tells, else as agents.autonomous of the configuration does]",
 )
 @click.option(
     "--to",
     type=click.Choice(["agent", "principal"]),
     help="Which way.  [default: to a managed agent, from an autonomous one]",
 )
+@asking_principal
 @asking
 def project_command(*, name: str, agent: str, mode: str | None, to: str | None, **given: Any) -> None:
-    """Does a project get to an agent, or an agent's project to the principal: each step, and the copy."""
+    """Does a project get to an agent, or an agent's project to the principal: each step, and the copy.
+
+    From a cluster also whether the agent is registered with its principal, let in, connected and up to date.
+    """
     from cli import explain_project  # noqa: PLC0415 - the others are not needed
 
-    known = gather(given)
-    found = explain_project.explain(
-        known, name, agent=agent, mode=explain_project.mode_of(agent, known, mode), to=to
+    found: list[Any] = []
+
+    async def fetch(store: Any, configuration: Configuration) -> Any:
+        from cli import explain_link  # noqa: PLC0415
+
+        namespace = configuration.argocd.namespace
+        service, url = given["principal_service"], given["principal_url"]
+        found.append(await explain_link.look(store, agent, namespace=namespace, service=service, url=url))
+
+    known = gather(given, fetch=fetch)
+    link = found[0] if known.live else None
+    mode_told = explain_project.mode_of(agent, known, mode, link)
+    show(
+        explain_project.explain(known, name, agent=agent, mode=mode_told, to=to, link=link),
+        form=given["form"],
     )
-    show(found, form=given["form"])
 
 
 @command.command("service-account")

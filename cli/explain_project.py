@@ -1,7 +1,7 @@
 """Does a project get to the other side, why (not), and what arrives there."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from argocd import globs, ignoring, names, policy, reading
 from argocd.agents_projects import owner_of
@@ -15,41 +15,83 @@ from cli.judging import Object
 from cli.sources import Known
 from tiphys.errors import CallError
 
+if TYPE_CHECKING:
+    from cli.explain_link import Link  # brings the client, which files do not need
+
 AGENT, PRINCIPAL = "agent", "principal"
+_ONLY_AUTONOMOUS = "only an autonomous agent tells the principal of its projects"
 
 
-def mode_of(agent: str, known: Known, given: str | None) -> Mode:
-    """As told, or as the configuration has it."""
+def mode_of(agent: str, known: Known, given: str | None, link: "Link | None" = None) -> Mode:
+    """As told, as the principal has it, or as the configuration says."""
     if given:
         return Mode(given)
+    if link and link.mode:
+        return link.mode
     autonomous = policy.matches(known.configuration.agents.autonomous, agent)
     return Mode.AUTONOMOUS if autonomous else Mode.MANAGED
 
 
-def explain(known: Known, name: str, *, agent: str, mode: Mode, to: str | None) -> Explanation:
-    """To the agent, or, from an autonomous agent, to the principal."""
+def explain(
+    known: Known, name: str, *, agent: str, mode: Mode, to: str | None, link: "Link | None" = None
+) -> Explanation:
+    """To the agent, or, from an autonomous agent, to the principal. `link` is what a cluster tells of the agent."""
     to = to or (PRINCIPAL if mode is Mode.AUTONOMOUS else AGENT)
     project = known.project(name)
-    if to == PRINCIPAL and project is None and known.project(f"{agent}-{name}") is not None:
-        return _is_there(name, agent)
+    if to == PRINCIPAL:
+        at_principal = link is not None and link.registered is not None
+        if (project is None or at_principal) and known.project(f"{agent}-{name}") is not None:
+            return _is_there(name, agent, link)
+        if link is not None and at_principal:
+            return _is_not_there(name, agent, mode, link)
     if project is None:
         hint = f"; the principal calls an agent's project {agent}-{name}" if to == PRINCIPAL else ""
         raise CallError(f"there is no project {name} {known.where}{hint}")
     return (
         _to_principal(known, project, agent, mode)
         if to == PRINCIPAL
-        else _to_agent(known, project, agent, mode)
+        else _to_agent(known, project, agent, mode, link)
     )
 
 
-def _is_there(name: str, agent: str) -> Explanation:
+def _is_there(name: str, agent: str, link: "Link | None") -> Explanation:
     called = f"{agent}-{name}"
     answer = f"The project {name} of agent {agent} is on the principal: there it is called {called}."
-    data = {"project": name, "agent": agent, "to": PRINCIPAL, "goes": True, "name": called}
-    return Explanation(answer, good=True, data=data)
+    data: dict[str, Any] = {"project": name, "agent": agent, "to": PRINCIPAL, "goes": True, "name": called}
+    return Explanation(answer, good=True, data=data, sections=_linked(link, data))
 
 
-def _to_agent(known: Known, project: Object, agent: str, mode: Mode) -> Explanation:
+def _is_not_there(name: str, agent: str, mode: Mode, link: "Link") -> Explanation:
+    """Asked of the principal's cluster, which sees everything but the agent's own."""
+    cause = "" if mode is Mode.AUTONOMOUS else f"the agent is {mode.value}, and {_ONLY_AUTONOMOUS}"
+    cause = cause or link.cause or "the agent has not told of it"
+    answer = f"The project {name} of agent {agent} is not on the principal as {agent}-{name}: {cause}."
+    data: dict[str, Any] = {
+        "project": name,
+        "agent": agent,
+        "mode": mode.value,
+        "to": PRINCIPAL,
+        "goes": False,
+    }
+    sections = _linked(link, data)
+    next_question = f"tiphys explain project {name} --agent {agent} --mode autonomous --context CONTEXT"
+    sections.append(
+        Section(
+            "the agent's own cluster tells whether it was created there, and may leave",
+            [Step(Mark.NOTE, next_question)],
+        )
+    )
+    return Explanation(answer, good=False, data=data, sections=sections)
+
+
+def _linked(link: "Link | None", data: dict[str, Any]) -> list[Section]:
+    if link is None:
+        return []
+    data["connection"] = link.data
+    return [Section("what the principal's cluster knows of the agent", list(link.steps()))]
+
+
+def _to_agent(known: Known, project: Object, agent: str, mode: Mode, link: "Link | None") -> Explanation:
     name = reading.text(project, "metadata", "name")
     data: dict[str, Any] = {"project": name, "agent": agent, "mode": mode.value, "to": AGENT, "mappings": {}}
     sections = []
@@ -70,19 +112,27 @@ def _to_agent(known: Known, project: Object, agent: str, mode: Mode) -> Explanat
         }
         if copy is not None:
             sections.append(Section("the copy that arrives", manifest=lean(copy)))
-    notes = list(_notes(known, project, agent))
+    sections += _linked(link, data)
+    notes = list(_notes(known, project, live=link is not None))
     data["notes"] = [note.what for note in notes]
     if notes:
         sections.append(Section("besides", notes))
-    goes = len(going) == len(AgentMapping)
-    if goes:
-        answer = f"The project {name} goes to agent {agent}."
-    elif going:
-        answer = f"The project {name} goes to agent {agent} only where agents are mapped by {going[0]}."
-    else:
-        causes = dict.fromkeys(mapping["because"] for mapping in data["mappings"].values())
-        answer = f"The project {name} does not go to agent {agent}: {'; '.join(causes)}."
-    return Explanation(answer, good=bool(going), data=data, sections=sections)
+    stuck = link.cause if link else ""
+    causes = dict.fromkeys(mapping["because"] for mapping in data["mappings"].values())
+    return Explanation(
+        _answer(name, agent, going, causes=list(causes), stuck=stuck),
+        good=bool(going) and not stuck,
+        data=data,
+        sections=sections,
+    )
+
+
+def _answer(name: str, agent: str, going: list[str], *, causes: list[str], stuck: str) -> str:
+    if not going:
+        return f"The project {name} does not go to agent {agent}: {'; '.join(causes)}."
+    only = f" only where agents are mapped by {going[0]}" if len(going) < len(AgentMapping) else ""
+    but = f", but {stuck}" if stuck else ""
+    return f"The project {name} goes to agent {agent}{only}{but}."
 
 
 def _asked(asked: str, agent: str, mode: Mode, known: Known) -> Mode | None:
@@ -138,7 +188,7 @@ def _silent_destinations(project: Object) -> Iterator[Step]:
             yield Step(Mark.NO, what, remark)
 
 
-def _notes(known: Known, project: Object, agent: str) -> Iterator[Step]:
+def _notes(known: Known, project: Object, *, live: bool) -> Iterator[Step]:
     label = ignoring.label_of(project)
     if label is not None and label not in ignoring.UNDERSTOOD:
         yield Step(
@@ -150,10 +200,10 @@ def _notes(known: Known, project: Object, agent: str) -> Iterator[Step]:
             Mark.NOTE,
             f"it is in the namespace {namespace}, and projects count only in {known.configuration.argocd.namespace}",
         )
-    if known.live and known.survey.directory.clusters_by_name(agent) == []:
+    if not live:
         yield Step(
             Mark.NOTE,
-            f"no cluster secret is called {agent}: is the agent registered with this principal, and connected?",
+            "files do not tell whether the agent is connected: --context asks the principal's cluster",
         )
 
 
@@ -194,7 +244,7 @@ def _principal_checks(
     yield (
         Mark.of(autonomous),
         f"the agent is {mode.value}",
-        "" if autonomous else "only an autonomous agent tells the principal of its projects",
+        "" if autonomous else _ONLY_AUTONOMOUS,
     )
     ignored = ignoring.is_ignored(project)
     yield (

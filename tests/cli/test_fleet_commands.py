@@ -1,10 +1,6 @@
 """`tiphys pki` and `tiphys agents` on a real API server, from nothing to a removed agent."""
 
-import asyncio
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +10,7 @@ from click.testing import CliRunner
 from cli import agents, pki
 from scripts.cluster.controlplane import Cluster
 from scripts.cluster.testing import Kubectl
-from sidecars.operating import standing
-from sidecars.pages import Page, Pages
+from tests.cli.principals_page import a_principals_page
 from tiphys.errors import CallError
 
 
@@ -39,27 +34,6 @@ class Operator:
 @pytest.fixture
 def operator(cluster: Cluster, namespace: str) -> Operator:
     return Operator(cluster, namespace)
-
-
-@contextmanager
-def a_principals_page(body: dict[str, Any]) -> Iterator[str]:
-    """On a thread: commands bring their own event loop."""
-    pages = Pages(
-        {standing.PATH: lambda: Page(json.dumps(body).encode(), content_type="application/json")},
-        host="127.0.0.1",
-        port=0,
-    )
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    running = asyncio.run_coroutine_threadsafe(pages.run(), loop)
-    try:
-        asyncio.run_coroutine_threadsafe(pages.listening.wait(), loop).result(timeout=10)
-        yield f"http://127.0.0.1:{pages.port}"
-    finally:
-        running.cancel()
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(timeout=10)
 
 
 def test_an_operator_makes_lists_blocks_and_removes_an_agent(
