@@ -1,12 +1,10 @@
 """Names of time zones that Go's time.LoadLocation knows: those of the IANA database, letter for letter."""
 
-from pathlib import Path
-
-import tzdata
+import pkgutil
 
 # Data that comes with a package, read once like the code beside it. Not by importlib.resources: loading that
 # takes longer than all the rules about windows.
-_KNOWN = frozenset(["", "UTC", "Local", *Path(tzdata.__file__).with_name("zones").read_text().split()])
+_KNOWN = frozenset(["", "UTC", "Local", *(pkgutil.get_data("tzdata", "zones") or b"").decode().split()])
 
 
 def problem(name: str) -> str:
