@@ -5,6 +5,7 @@ Each function answers with a whole object and changes nothing that it is given. 
 """
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from argocd import names
@@ -152,6 +153,15 @@ def mirror_updated(hub: Object, mirror: Object, *, operation: Any) -> dict[str, 
     return _put(_put(result, "status", value(mirror, "status")), "operation", operation)
 
 
+def stamped(hub: Object | None, mirror: Object, *, now: datetime) -> dict[str, Any]:
+    """A mirror with the time at which the principal wrote it; the one that is there if nothing else changes."""
+    before = value(hub, "metadata", "annotations", names.LAST_UPDATED)
+    same = _with_stamp(mirror, before)
+    if same == hub:
+        return same
+    return _with_stamp(mirror, now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+
+
 def operation_applied(local: Object, incoming: Object) -> dict[str, Any]:
     """An autonomous agent's Application after its principal's word: an operation or a refresh, nothing else."""
     result = _put(dict(local), "operation", operation_to_use(local, incoming))
@@ -210,6 +220,11 @@ def _keeping(annotation: str, local: Object, result: dict[str, Any]) -> dict[str
         return result
     annotations = {**mapping(result, "metadata", "annotations"), annotation: kept}
     return {**result, "metadata": {**result["metadata"], "annotations": annotations}}
+
+
+def _with_stamp(mirror: Object, stamp: Any) -> dict[str, Any]:
+    annotations = _put(dict(mapping(mirror, "metadata", "annotations")), names.LAST_UPDATED, stamp)
+    return {**mirror, "metadata": {**mapping(mirror, "metadata"), "annotations": annotations}}
 
 
 def _put(target: dict[str, Any], key: str, part: Any) -> dict[str, Any]:

@@ -162,13 +162,14 @@ class Receiver:
             raise BusyError(f"{kind.resource.kind} {namespace}/{name} has still to go")
         self._guard.expect(kind, mirror)
         if there is None:
-            return mirror
+            return copies.stamped(None, mirror, now=self._now())
         if kind is PROJECT:
-            return copies.updated(there, mirror, content="spec")
+            return copies.stamped(there, copies.updated(there, mirror, content="spec"), now=self._now())
         operation = value(incoming, "operation")
         if operation is None and agent.operation_pending(there, namespace=namespace, name=name):
             operation = value(there, "operation")
-        return copies.mirror_updated(there, mirror, operation=operation)
+        updated = copies.mirror_updated(there, mirror, operation=operation)
+        return copies.stamped(there, updated, now=self._now())
 
     def _as_mirrored(self, agent: Agent, kind: Kind, incoming: Object) -> Object:
         settings = self._knowledge.settings

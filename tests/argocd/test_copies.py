@@ -1,6 +1,7 @@
 """What is written where an object of the other end arrives."""
 
 import copy
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from argocd.copies import (
     mirror_updated,
     operation_applied,
     operation_to_use,
+    stamped,
     status_applied,
     terminated,
     updated,
@@ -319,3 +321,14 @@ def test_updates_of_any_shape_settle(here: Any, told: Any) -> None:
     assert isinstance(error_shown(here, message="m", now="t"), dict)
     assert terminated(here) is None or isinstance(terminated(here), dict)
     assert (here, told) == before
+
+
+def test_a_mirror_says_when_it_was_last_written_and_is_not_written_to_say_so() -> None:
+    mirror = {"metadata": {"name": "shop", "annotations": {names.SOURCE_UID: "1"}}, "spec": {"project": "a"}}
+    first = stamped(None, mirror, now=datetime(2026, 1, 1, tzinfo=UTC))
+    assert first["metadata"]["annotations"][names.LAST_UPDATED] == "2026-01-01T00:00:00Z"
+    later = datetime(2026, 1, 2, tzinfo=UTC)
+    assert stamped(first, mirror, now=later) == first
+    assert stamped(mirror, mirror, now=later) == mirror
+    changed = stamped(first, {**mirror, "spec": {"project": "b"}}, now=later)
+    assert changed["metadata"]["annotations"][names.LAST_UPDATED] == "2026-01-02T00:00:00Z"

@@ -1,5 +1,7 @@
 """Applications of an autonomous agent and their mirrors in the namespace of the agent's name."""
 
+from datetime import datetime
+
 from argocd import names
 from argocd.routing import Mode
 from kube.embedded import EmbeddedStore
@@ -23,6 +25,9 @@ async def test_an_application_is_mirrored_with_its_status_and_vanishes_with_its_
         mirror = there["shop"]
         assert mirror["spec"]["project"] == "agent-a-web"
         assert mirror["spec"]["destination"] == {"name": AGENT, "namespace": "shop"}
+        assert (
+            datetime.fromisoformat(mirror["metadata"]["annotations"][names.LAST_UPDATED]).tzinfo is not None
+        )
         await change(pair.workload, APPLICATIONS, "shop", status={"health": {"status": "Healthy"}})
         await until(pair.hub.store, APPLICATIONS, lambda there: there["shop"].get("status"), namespace=AGENT)
         await pair.workload.delete(APPLICATIONS, name="shop", namespace=ARGOCD)
