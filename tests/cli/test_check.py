@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from cli import judging
 from cli.check import command
+from tests.cli.terminals import on_a_terminal
 
 GOOD = (
     "apiVersion: argoproj.io/v1alpha1\nkind: AppProject\nmetadata: {name: web, namespace: argocd}\nspec: {}\n"
@@ -227,3 +228,17 @@ def test_many_bad_objects_in_one_file_take_time_in_proportion(tmp_path: Path) ->
         check(folder)
         times.append(time.process_time() - started)
     assert times[1] < times[0] * 8 * 3, "a file is read once more for all its findings, not for each"
+
+
+def test_progress_is_shown_on_a_terminal_for_many_files_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    write(tmp_path, **{f"number_{number}": "a: 1\n" for number in range(judging.MANY_FILES)})
+    seen = on_a_terminal(["check", str(tmp_path), "--jobs", "1"])
+    assert (seen.code, seen.out) == (0, "0 denials, 0 warnings in 400 files with 400 objects\n")
+    assert "judging" in seen.screen
+    assert "100%" in seen.screen
+    assert seen.screen.endswith("\x1b[2K"), "the line is wiped"
+    assert check(tmp_path, "--jobs", "1").stderr == "", "elsewhere there is no terminal"
+
+
+def test_a_few_files_need_no_progress(tmp_path: Path) -> None:
+    assert on_a_terminal(["check", str(write(tmp_path, a=GOOD))]).screen == ""

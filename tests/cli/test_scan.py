@@ -14,6 +14,7 @@ from cli import check, explain, scan
 from scripts.cluster.controlplane import Cluster
 from scripts.cluster.testing import Kubectl
 from tests.cli.golden_files import compare
+from tests.cli.terminals import on_a_terminal
 from tiphys.errors import SurroundingsError
 
 APPLICATIONS = 240
@@ -94,14 +95,16 @@ class Place:
     def __init__(self, cluster: Cluster, kubectl: Kubectl, namespace: str) -> None:
         self._cluster, self._kubectl, self.namespace = cluster, kubectl, namespace
 
+    @property
+    def reached(self) -> list[str]:
+        return ["--kubeconfig", str(self._cluster.kubeconfig), "--argocd-namespace", self.namespace]
+
     def apply(self, *objects: dict[str, Any]) -> None:
         listed = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
         self._kubectl("apply", "--server-side", "-n", self.namespace, "-f", "-", stdin=json.dumps(listed))
 
     def run(self, command: click.Command, *arguments: str | Path) -> Result:
-        where = ["--kubeconfig", str(self._cluster.kubeconfig)]
-        if command is not check.command:
-            where += ["--argocd-namespace", self.namespace]
+        where = self.reached[:2] if command is check.command else self.reached
         done = CliRunner().invoke(command, [*map(str, arguments), *where])
         if done.exception and not isinstance(done.exception, SystemExit):
             raise done.exception
@@ -238,6 +241,14 @@ def test_check_knows_the_neighbours_of_a_cluster(place: Place, tmp_path: Path) -
     body["spec"]["project"] = "team"
     file.write_text(json.dumps(body))
     assert place.run(check.command, file).stdout.startswith("0 denials, 0 warnings")
+
+
+def test_a_scan_shows_its_progress_on_a_terminal_alone(place: Place) -> None:
+    place.apply(*(application(f"app-{number}") for number in range(20)))
+    seen = on_a_terminal(["scan", *place.reached, "--namespace", place.namespace])
+    assert "objects judged" in seen.screen
+    assert "denial" in seen.out.splitlines()[-1]
+    assert "objects judged" not in place.scan().stderr
 
 
 def test_explanations_come_from_a_cluster(place: Place) -> None:
