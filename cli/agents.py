@@ -1,6 +1,6 @@
 """`tiphys agents`: the fleet of a principal."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -133,48 +133,47 @@ def inspect_command(agent: str, **given: Any) -> None:
     show(given, lines=lines, agent={**_told(found, look), "proxyCertificate": proxy})
 
 
+def naming_certificates(command: Any) -> Any:
+    for option in (
+        click.option("--fingerprint", help="The SHA-256 of one, in hex."),
+        click.option(
+            "--certificate",
+            type=click.Path(path_type=Path),
+            help="A certificate of the agent that is not known here.",
+        ),
+        click.argument("agent"),
+    ):
+        command = option(command)
+    return operating(command)
+
+
 @command.command("block")
-@operating
-@click.argument("agent")
-@click.option(
-    "--certificate",
-    type=click.Path(path_type=Path),
-    help="A certificate of the agent that is not known here.",
-)
-@click.option("--fingerprint", help="The SHA-256 of one, in hex.")
+@naming_certificates
 def block_command(agent: str, **given: Any) -> None:
     """Lock an agent out: all certificates known here, or the given one. Principals cut its stream at once."""
-
-    async def block(store: LiveStore) -> tuple[str, ...]:
-        fingerprints = await _fingerprints(store, agent, given)
-        await _fleet(store, given).block(fingerprints)
-        return fingerprints
-
-    done = on_principal(given, block)
+    done = _with_certificates(agent, given, Fleet.block)
     lines = [f"blocked {agent}: {each}" for each in done]
     show(given, lines=lines, agent=agent, blocked=list(done))
 
 
 @command.command("unblock")
-@operating
-@click.argument("agent")
-@click.option(
-    "--certificate",
-    type=click.Path(path_type=Path),
-    help="A certificate of the agent that is not known here.",
-)
-@click.option("--fingerprint", help="The SHA-256 of one, in hex.")
+@naming_certificates
 def unblock_command(agent: str, **given: Any) -> None:
     """Let an agent in again."""
-
-    async def unblock(store: LiveStore) -> tuple[str, ...]:
-        fingerprints = await _fingerprints(store, agent, given)
-        await _fleet(store, given).unblock(fingerprints)
-        return fingerprints
-
-    done = on_principal(given, unblock)
+    done = _with_certificates(agent, given, Fleet.unblock)
     lines = [f"no longer blocked, {agent}: {each}" for each in done]
     show(given, lines=lines, agent=agent, unblocked=list(done))
+
+
+def _with_certificates(
+    agent: str, given: dict[str, Any], act: Callable[[Fleet, Sequence[str]], Awaitable[None]]
+) -> tuple[str, ...]:
+    async def acted(store: LiveStore) -> tuple[str, ...]:
+        fingerprints = await _fingerprints(store, agent, given)
+        await act(_fleet(store, given), fingerprints)
+        return fingerprints
+
+    return on_principal(given, acted)
 
 
 @command.command("remove")

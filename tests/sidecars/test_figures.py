@@ -13,10 +13,12 @@ from kube.embedded import AdmissionRequest, Admitted, EmbeddedStore, Hooks
 from kube.errors import InvalidError
 from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, SECRETS
 from sidecars import figures
+from sidecars.delivery.outbox import OutboxLimits
+from sidecars.delivery.pacing import Backoff
 from sidecars.kinds import PROJECT, event_about
 from sidecars.linking import Link, Surroundings
 from sidecars.listing import Listings
-from sidecars.tallying import principal_figures
+from sidecars.tallying import agent_figures, principal_figures
 from sidecars.wire.events import Event
 from tests.sidecars import processes
 from tests.sidecars.couples import ARGOCD, Hub, Pair, application, change, describe, project, until
@@ -224,6 +226,26 @@ async def test_a_comparison_tells_how_many_keys_it_compared_and_repaired() -> No
     assert now()(name) >= before(name) + 2
 
 
+def a_link(surroundings: Surroundings) -> Link:
+    async def nothing(_: Any) -> None: ...
+
+    return Link(
+        peer=AGENT,
+        handle=nothing,
+        bury=nothing,
+        listings=Listings({}, version=lambda: 0),
+        found=lambda _scope, _differences: None,
+        figures=figures.PRINCIPAL,
+        surroundings=surroundings,
+    )
+
+
+def an_event() -> Event:
+    item = project()
+    item["metadata"] |= {"namespace": ARGOCD, "uid": "u", "resourceVersion": "1"}
+    return event_about(Message.SPEC_UPDATE, PROJECT, item)
+
+
 class Choosy:
     """A stream that takes no projects, and breaks when it is read."""
 
@@ -244,20 +266,8 @@ class Choosy:
 
 
 async def test_what_can_never_be_sent_is_counted_where_argocd_agent_counts_it() -> None:
-    async def nothing(_: Any) -> None: ...
-
-    link = Link(
-        peer=AGENT,
-        handle=nothing,
-        bury=nothing,
-        listings=Listings({}, version=lambda: 0),
-        found=lambda _scope, _differences: None,
-        figures=figures.PRINCIPAL,
-        surroundings=Surroundings(),
-    )
-    item = project()
-    item["metadata"] |= {"namespace": ARGOCD, "uid": "u", "resourceVersion": "1"}
-    link.send(event_about(Message.SPEC_UPDATE, PROJECT, item))
+    link = a_link(Surroundings())
+    link.send(an_event())
     with suppress(SurroundingsError):
         await link.serve(Choosy())
     found = Scraped(principal_figures([(AGENT, link)]).decode())
@@ -268,4 +278,44 @@ async def test_what_can_never_be_sent_is_counted_where_argocd_agent_counts_it() 
     assert found(discarded, agent_name=AGENT, event_type="spec-update", resource_type="appproject") == 1
     sync = {"agent": AGENT, "kind": "appproject", "direction": "sent"}
     assert found("tiphys_sidecars_sync_failures_total", **sync) == 1
+    found = Scraped(agent_figures([(AGENT, link)], mode="managed").decode())
+    discarded = "argocd_agent_event_writer_events_discarded_total"
+    assert found(discarded, event_type="spec-update", resource_type="appproject") == 1
+    await link.close()
+
+
+class Deaf:
+    """A stream that takes everything and never answers, until it has got something twice."""
+
+    def __init__(self) -> None:
+        self.taken: list[str] = []
+        self.again = asyncio.Event()
+
+    async def send(self, event: Event) -> None:
+        if event.event_id in self.taken:
+            self.again.set()
+        self.taken.append(event.event_id)
+
+    async def send_many(self, events: Iterable[Event]) -> None:
+        for event in events:
+            await self.send(event)
+
+    async def receive(self) -> Event | None:
+        await self.again.wait()
+        return None
+
+
+async def test_what_is_sent_again_without_an_answer_is_a_failed_attempt() -> None:
+    before = now()
+    limits = OutboxLimits(resend=Backoff(base=0.01))
+    link = a_link(Surroundings(outbox=limits))
+    link.send(an_event())
+    async with asyncio.timeout(PATIENCE):
+        await link.serve(Deaf())
+    found = Scraped(principal_figures([(AGENT, link)]).decode())
+    sync = {"agent": AGENT, "kind": "appproject", "direction": "sent"}
+    assert found("tiphys_sidecars_sync_attempts_total", **sync) >= 2
+    assert found("tiphys_sidecars_sync_failures_total", **sync) >= 1
+    name = "tiphys_sidecars_resent_events_total"
+    assert now()(name) > before(name)
     await link.close()
