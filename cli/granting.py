@@ -8,63 +8,37 @@ from argocd import names, reading
 from argocd.sync_accounts import Grant
 from argocd.tracking_ids import group_of
 from cli.judging import Object
+from cli.kinds_named import Kinds, named
 
 RBAC = "rbac.authorization.k8s.io"
 VERBS = ("get", "create", "patch", "update")
 PRUNING = "delete"
-
-_CLUSTER_SCOPED = frozenset(
-    {
-        ("", "Namespace"),
-        ("", "PersistentVolume"),
-        (RBAC, "ClusterRole"),
-        (RBAC, "ClusterRoleBinding"),
-        ("apiextensions.k8s.io", "CustomResourceDefinition"),
-        ("apiregistration.k8s.io", "APIService"),
-        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
-        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
-        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"),
-        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"),
-        ("networking.k8s.io", "IngressClass"),
-        ("scheduling.k8s.io", "PriorityClass"),
-        ("storage.k8s.io", "StorageClass"),
-    }
-)
-_BUILT_IN = frozenset({"", "apps", "batch", "autoscaling", "policy"})
 
 
 @dataclass(slots=True)
 class Needs:
     """What an account needs: namespace (empty: the whole cluster) -> (group, plural) -> names."""
 
+    kinds: Kinds = field(default_factory=dict)
     places: dict[str, dict[tuple[str, str], set[str]]] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
 
     def add(self, thing: Object, *, destination_namespace: str) -> None:
         group, kind = group_of(thing), reading.text(thing, "kind")
-        plural = plural_of(kind)
-        if not is_built_in(group):
-            self.notes[f"the plural of {kind}.{group} is guessed: {plural}"] = None
+        called = named(group, kind, self.kinds)
+        if called.guessed:
+            self.notes[
+                f"guessed: that {kind}.{group} is called {called.plural} and has a namespace; its definition "
+                "among the manifests, or a cluster, would tell"
+            ] = None
         if group == RBAC:
             self.notes[
                 f"the manifests hold a {kind}: the account needs every right in it, or the verb escalate or bind"
             ] = None
         namespace = reading.text(thing, "metadata", "namespace") or destination_namespace
-        place = "" if (group, kind) in _CLUSTER_SCOPED else namespace
-        called = self.places.setdefault(place, {}).setdefault((group, plural), set())
-        called.add(reading.text(thing, "metadata", "name"))
-
-
-def is_built_in(group: str) -> bool:
-    return group in _BUILT_IN or group.endswith(".k8s.io")
-
-
-def plural_of(kind: str) -> str:
-    """As Kubernetes forms it for its own kinds."""
-    word = kind.lower()
-    if word.endswith(("s", "x", "ch", "sh")):
-        return word if word == "endpoints" else f"{word}es"
-    return f"{word[:-1]}ies" if word.endswith("y") and word[-2:-1] not in "aeiou" else f"{word}s"
+        place = namespace if called.namespaced else ""
+        objects = self.places.setdefault(place, {}).setdefault((group, called.plural), set())
+        objects.add(reading.text(thing, "metadata", "name"))
 
 
 def impersonation(project: str, grants: Iterable[Grant], *, user: str) -> Iterator[Object]:

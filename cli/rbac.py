@@ -12,7 +12,8 @@ from argocd.sync_accounts import grants_for
 from cli.explaining import as_yaml
 from cli.granting import Needs, impersonation, rights
 from cli.judging import Object
-from cli.sources import Known, asking, gather, read_objects
+from cli.kinds_named import Kinds, Named, defined, discovered
+from cli.sources import Known, asking, gather, read_objects, settled
 from tiphys.errors import CallError, ObjectError
 
 CONTROLLER = "argocd-application-controller"
@@ -44,7 +45,14 @@ def command(*, project: str, user: str | None, manifests: tuple[str, ...], **giv
     A Role where the account's namespace is known, a ClusterRole where the Application decides it; both name
     the accounts. With --manifests also the Roles that the account itself needs for these.
     """
-    known = gather(given)
+    things = read_objects(manifests, settled(given))
+    kinds: dict[tuple[str, str], Named] = {}
+
+    async def fetch(store: Any, _: Any) -> None:
+        kinds.update(await discovered(store, things))
+
+    known = gather(given, fetch=fetch)
+    kinds = {**defined([*things, *known.objects]), **kinds}
     found = known.project(project)
     if found is None:
         raise CallError(f"there is no project {project} {known.where}")
@@ -58,7 +66,7 @@ def command(*, project: str, user: str | None, manifests: tuple[str, ...], **giv
     user = user or f"{names.SERVICE_ACCOUNT_PREFIX}{known.configuration.argocd.namespace}:{CONTROLLER}"
     roles = list(impersonation(project, grants, user=user))
     if manifests:
-        roles += _rights(known, found, read_objects(manifests, known.configuration), given)
+        roles += _rights(known, found, things, kinds, given)
     _print(roles, form=given["form"])
 
 
@@ -72,8 +80,9 @@ def _on_server(project: Object, server: str) -> Object:
     return {**project, "spec": {**reading.mapping(project, "spec"), "destinationServiceAccounts": entries}}
 
 
-def _rights(known: Known, project: Object, things: Iterable[Object], given: dict[str, Any]) -> list[Object]:
-    things = list(things)
+def _rights(
+    known: Known, project: Object, things: list[Object], kinds: Kinds, given: dict[str, Any]
+) -> list[Object]:
     namespace = given["namespace"] or _only_namespace(things)
     found = derive(
         entries_of(project),
@@ -88,7 +97,7 @@ def _rights(known: Known, project: Object, things: Iterable[Object], given: dict
             f"project {name} has no account for {given['server']} and namespace {namespace}: {said}"
         )
     home, _, account = found.user.removeprefix(names.SERVICE_ACCOUNT_PREFIX).partition(":")
-    needs = Needs()
+    needs = Needs(kinds)
     for thing in things:
         needs.add(thing, destination_namespace=namespace)
     for note in needs.notes:

@@ -8,8 +8,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from argocd import names
-from cli.granting import plural_of
+from cli.kinds_named import _CLUSTER_SCOPED, discovered, named, plural_of
 from cli.rbac import command
+from kube.live import LiveStore
+from scripts.cluster.controlplane import Cluster
 from scripts.cluster.testing import Kubectl
 from tests.cli.golden_files import GOLDEN, compare
 from tiphys.errors import CallError, ObjectError
@@ -32,7 +34,7 @@ def test_the_roles_are_what_the_golden_file_says() -> None:
 def test_what_the_account_needs_for_manifests_is_printed_too() -> None:
     done = run("web", "-f", FILE, "--manifests", MANIFESTS)
     compare("rbac/sync.yaml", done.stdout)
-    assert "the plural of Widget.widgets.test is guessed: widgets" in done.stderr
+    assert "guessed: that Widget.widgets.test is called widgets and has a namespace" in done.stderr
     assert "the manifests hold a Role" in done.stderr
     exact = run("web", "-f", FILE, "--manifests", MANIFESTS, "--by-name", "--no-prune").stdout
     compare("rbac/sync-by-name.yaml", exact)
@@ -69,6 +71,86 @@ def test_what_is_missing_is_one_line(tmp_path: Path) -> None:
 )
 def test_plurals_are_formed_as_kubernetes_does(kind: str, plural: str) -> None:
     assert plural_of(kind) == plural
+
+
+def sheep(*, scope: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "sheep.farm.test"},
+        "spec": {
+            "group": "farm.test",
+            "names": {"kind": "Sheep", "plural": "sheep"},
+            "scope": scope,
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": {"type": "object"}},
+                }
+            ],
+        },
+    }
+
+
+DOLLY = {"apiVersion": "farm.test/v1", "kind": "Sheep", "metadata": {"name": "dolly", "namespace": "shop"}}
+
+
+@pytest.mark.parametrize(("scope", "role"), [("Namespaced", "Role"), ("Cluster", "ClusterRole")])
+def test_a_definition_among_the_manifests_tells_what_its_kind_is_called(
+    scope: str, role: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "rendered.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [DOLLY, sheep(scope=scope)]}))
+    done = run("web", "-f", FILE, "--manifests", str(file), "--format", "json")
+    assert "guessed" not in done.stderr
+    assert role in {
+        one["kind"]
+        for one in json.loads(done.stdout)["items"]
+        for rule in one.get("rules", ())
+        if rule["resources"][-1] == "sheep"
+    }
+
+
+def test_a_cluster_tells_what_its_kinds_are_called(
+    cluster: Cluster, kubectl: Kubectl, namespace: str, tmp_path: Path
+) -> None:
+    """An API server takes a moment to serve a new kind, so it is asked of one that it has: Argo CD's."""
+    project = {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "AppProject",
+        "metadata": {"name": "web", "namespace": namespace},
+        "spec": {
+            "destinationServiceAccounts": [
+                {"server": "*", "namespace": "*", "defaultServiceAccount": "deployer"}
+            ]
+        },
+    }
+    kubectl("apply", "-f", "-", stdin=json.dumps(project))
+    file = tmp_path / "rendered.json"
+    file.write_text(json.dumps(project))
+    where = ("--kubeconfig", str(cluster.kubeconfig), "--argocd-namespace", namespace)
+    done = run("web", *where, "--manifests", str(file), "--format", "json")
+    assert done.stderr == ""
+    rules = [rule for one in json.loads(done.stdout)["items"] for rule in one.get("rules", ())]
+    assert "appprojects" in {plural for rule in rules for plural in rule["resources"]}
+
+
+async def test_kubernetes_own_kinds_are_known_as_an_api_server_has_them(cluster: Cluster) -> None:
+    store = await LiveStore.connect(kubeconfig=cluster.kubeconfig)
+    wrong = {}
+    try:
+        for group in _CLUSTER_SCOPED:
+            versions = ("v1", "v2") if group == "autoscaling" else ("v1",)
+            things = [{"apiVersion": f"{group}/{version}".lstrip("/")} for version in versions]
+            for (_, kind), there in (await discovered(store, things)).items():
+                written = kind != "Binding" and not kind.endswith(("Review", "Status"))
+                if written and named(group, kind, {}) != there:
+                    wrong[group, kind] = there
+    finally:
+        await store.close()
+    assert not wrong
 
 
 def can(kubectl: Kubectl, who: str, verb: str, what: str, namespace: str) -> bool:
