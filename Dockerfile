@@ -27,7 +27,8 @@ RUN python -m pip wheel --no-deps --no-index --no-build-isolation --wheel-dir /w
 FROM ${BASE}
 COPY --from=build /opt/tiphys /opt/tiphys
 # The root may be read-only: bytecode is in the image, and what is written goes where the pod says.
-ENV PATH=/opt/tiphys/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+# glibc would keep memory for each of grpc's threads, of which a principal with many agents has a dozen.
+ENV PATH=/opt/tiphys/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 MALLOC_ARENA_MAX=2
 WORKDIR /tmp
 USER 65532:65532
 ENTRYPOINT ["tiphys"]

@@ -36,11 +36,6 @@ class Load:
     def cost(self) -> float:
         return self.processor_seconds / len(self.latencies)
 
-    @property
-    def p99(self) -> float:
-        ordered = sorted(self.latencies)
-        return ordered[int(len(ordered) * 0.99)]
-
 
 def calm(loads: Sequence[Load]) -> list[Load]:
     """The half in which other programs disturbed least: the rest tells of the neighbours."""
@@ -114,6 +109,7 @@ def _connected(port: int, context: ssl.SSLContext) -> Iterator[ssl.SSLSocket]:
         socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as plain,
         context.wrap_socket(plain, server_hostname="localhost") as secured,
     ):
+        secured.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as every API server's client
         secured.setblocking(False)  # noqa: FBT003 - the standard library's signature
         yield secured
 

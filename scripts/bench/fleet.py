@@ -4,11 +4,11 @@ import asyncio
 import os
 import tempfile
 import time
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
+from contextlib import asynccontextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 from argocd import names
 from kube.embedded import EmbeddedStore
@@ -25,8 +25,9 @@ from scripts.bench.sidecar_processes import (
     principal_of,
     quiet,
 )
-from sidecars.wire.dialing import AgentConnection, DialError, connect
+from sidecars.wire.dialing import AgentConnection
 from sidecars.wire.events import AGENT_SOURCE, Event, Target, acknowledgement
+from sidecars.wire.reconnecting import Reconnecting
 
 NAME = "fleet: a principal on the embedded store, its agents on streams of their own, TLS"
 
@@ -86,47 +87,50 @@ def _agent(number: int) -> str:
 
 
 class Crowd:
-    """Agents that do nothing but connect, listen and acknowledge."""
+    """Agents that do nothing but connect, as real ones do, listen and acknowledge."""
 
     def __init__(self, papers: Papers, port: int) -> None:
         # One certificate's key would do; a login looks at the name, so each has its own.
         self._dialing = [
             dialing(papers, port=port, pair=papers.agent(_agent(number))) for number in range(AGENTS)
         ]
-        self.welcomed = 0
+        self._welcomed: set[int] = set()
+        self._restarts = 0
         self.projects = 0
-        self.changed = asyncio.Condition()
+        self._changed = asyncio.Condition()
+
+    def restart(self) -> None:
+        """What streams of before still bring counts no more."""
+        self._restarts += 1
+        self._welcomed.clear()
+        self.projects = 0
 
     async def join(self, number: int) -> None:
-        connection = await self._connected(number)
-        first = True
-        try:
+        async def serve(connection: AgentConnection) -> None:
+            principal = self._restarts
             while (event := await connection.receive()) is not None:
                 if event.expects_acknowledgement:
                     await connection.send(acknowledgement(event, source=AGENT_SOURCE))
-                await self._noted(event, first=first)
-                first = False
-        finally:
-            await connection.close()
+                if principal == self._restarts:
+                    await self._note(number, event)
 
-    async def _connected(self, number: int) -> AgentConnection:
-        wait = 0.2
-        while True:
-            try:
-                return await connect(replace(self._dialing[number]))
-            except DialError:
-                await asyncio.sleep(wait)
-                wait = min(wait * 2, 2.0)
+        await Reconnecting(self._dialing[number]).run(serve)
 
-    async def _noted(self, event: Event, *, first: bool) -> None:
-        async with self.changed:
-            self.welcomed += first
+    async def _note(self, number: int, event: Event) -> None:
+        async with self._changed:
+            self._welcomed.add(number)
             self.projects += event.target == Target.APPPROJECT
-            self.changed.notify_all()
+            self._changed.notify_all()
 
-    async def until(self, condition: Any) -> None:
-        async with asyncio.timeout(WITHIN), self.changed:
-            await self.changed.wait_for(condition)
+    async def complete(self) -> None:
+        await self._until(lambda: len(self._welcomed) == AGENTS)
+
+    async def told_of(self, projects: int) -> None:
+        await self._until(lambda: self.projects >= AGENTS * projects)
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(WITHIN), self._changed:
+            await self._changed.wait_for(condition)
 
 
 def run() -> list[Figure]:
@@ -136,40 +140,50 @@ def run() -> list[Figure]:
 
 
 def _run() -> list[Figure]:
+    quiet()
     return asyncio.run(_measured())
+
+
+@asynccontextmanager
+async def _principal_process(folder: str, port: int) -> AsyncIterator[tuple[Connection, float]]:
+    """Told what to do through the pipe; and how many seconds it took to listen."""
+    began = time.perf_counter()
+    ours, theirs = SPAWN.Pipe()
+    os.environ["MALLOC_ARENA_MAX"] = "2"  # as in the image
+    with child(run_principal, folder, port, theirs):
+        async with asyncio.timeout(START_SECONDS):
+            await asyncio.to_thread(ours.recv)
+        yield ours, time.perf_counter() - began
 
 
 async def _measured() -> list[Figure]:
     with tempfile.TemporaryDirectory() as folder:
-        papers = Papers.write(Path(folder))
-        port = free_port()
-        crowd = Crowd(papers, port)
-        ours, theirs = SPAWN.Pipe()
-        with child(run_principal, folder, port, theirs):
-            loop = asyncio.get_running_loop()
-            async with asyncio.timeout(START_SECONDS):
-                await loop.run_in_executor(None, ours.recv)
-            started = time.perf_counter()
-            tasks = [asyncio.ensure_future(crowd.join(number)) for number in range(AGENTS)]
-            try:
-                await crowd.until(lambda: crowd.welcomed == AGENTS)
-                joined = time.perf_counter() - started
+        crowd = Crowd(Papers.write(Path(folder)), port := free_port())
+        tasks = []
+        try:
+            async with _principal_process(folder, port):
+                tasks = [asyncio.create_task(crowd.join(number)) for number in range(AGENTS)]
+                await crowd.complete()
+            crowd.restart()
+            began = time.perf_counter()
+            async with _principal_process(folder, port) as (pipe, started):
+                await crowd.complete()
+                back = time.perf_counter() - began
                 times = []
                 for number in (1, 2, 3):
-                    started = time.perf_counter()
-                    ours.send("create")
-                    await crowd.until(lambda number=number: crowd.projects >= AGENTS * number)
-                    times.append(time.perf_counter() - started)
-                ours.send("memory")
-                memory = await loop.run_in_executor(None, ours.recv)
-            finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
+                    began = time.perf_counter()
+                    pipe.send("create")
+                    await crowd.told_of(number)
+                    times.append(time.perf_counter() - began)
+                pipe.send("memory")
+                memory = await asyncio.to_thread(pipe.recv)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
     return [
-        Figure(
-            f"{AGENTS:,} agents connect to a principal that has just begun", joined, "s", goal=CONNECT_GOAL
-        ),
+        Figure(f"{AGENTS:,} agents are back after a principal's restart", back, "s", goal=CONNECT_GOAL),
+        Figure("of which the principal's start", started, "s"),
         Figure(f"a principal with {AGENTS:,} agents occupies", memory, "MiB", goal=MEMORY_GOAL),
         Figure(f"a project reaches {AGENTS:,} agents", sorted(times)[1], "s", goal=FAN_OUT_GOAL),
     ]

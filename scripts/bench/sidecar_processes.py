@@ -1,12 +1,11 @@
 """Principal and agents as processes of their own, as they are in a cluster."""
 
-import asyncio
 import multiprocessing
 import os
 import random
 import socket
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,10 +18,7 @@ from cryptography.hazmat.primitives import serialization
 from argocd.routing import Mode
 from certs.authority import Authority, Subject
 from certs.pairs import KeyPair
-from kube.live import LiveStore
 from kube.store import Store
-from sidecars.agent import running as agent_running
-from sidecars.agent.configuring import AgentSettings
 from sidecars.materials import Files
 from sidecars.principal import running as principal_running
 from sidecars.principal.configuring import PrincipalSettings
@@ -110,39 +106,6 @@ def dialing(papers: Papers, *, port: int, pair: KeyPair | None, mode: Mode = Mod
         namespace=NAMESPACE,
         version=principal_running.VERSION,
     )
-
-
-def run_principal(kubeconfig: str, folder: str, port: int) -> None:
-    async def serve(store: Store) -> None:
-        await principal_of(store, Papers(Path(folder)), port=port).run()
-
-    _run(kubeconfig, serve)
-
-
-def run_agent(kubeconfig: str, folder: str, port: int, name: str) -> None:
-    async def serve(store: Store) -> None:
-        papers = Papers(Path(folder))
-        serving = agent_running.Serving(
-            settings=AgentSettings(mode=Mode.MANAGED, namespace=NAMESPACE),
-            dialing=dialing(papers, port=port, pair=None),
-            source=papers.files(name),
-            health_host="127.0.0.1",
-            health_port=0,
-            metrics_port=0,
-        )
-        await agent_running.Process(store, serving).run()
-
-    _run(kubeconfig, serve)
-
-
-def _run(kubeconfig: str, serve: Callable[[Store], Awaitable[None]]) -> None:
-    quiet()
-
-    async def main() -> None:
-        store = await LiveStore.connect(kubeconfig=kubeconfig)
-        await serve(store)
-
-    asyncio.run(main())
 
 
 def quiet() -> None:

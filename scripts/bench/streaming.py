@@ -21,6 +21,7 @@ from kube.live import LiveStore
 from kube.resources import APP_PROJECTS, APPLICATIONS, NAMESPACES, SECRETS
 from kube.store import EventKind, Object, PatchKind
 from scripts.bench.figures import Figure
+from scripts.bench.live_sidecars import run_agent, run_principal
 from scripts.bench.sidecar_processes import (
     NAMESPACE,
     START_SECONDS,
@@ -28,8 +29,6 @@ from scripts.bench.sidecar_processes import (
     child,
     cpu_seconds,
     free_port,
-    run_agent,
-    run_principal,
 )
 from scripts.cluster.controlplane import Cluster
 

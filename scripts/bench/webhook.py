@@ -27,8 +27,9 @@ from scripts.bench.reviewing import review
 
 NAME = f"reviews of an AppProject ({len(review())} bytes, 16 connections, TLS)"
 CONNECTIONS = 16
-REVIEWS = 3_000
-ROUNDS = 9
+REVIEWS = 600
+ROUNDS = 40
+"""Short and many, in turns: a moment in which other programs take the processor spoils few of them."""
 APPLICATIONS, PROJECTS = 5_000, 500
 EVENTS_A_SECOND = 100
 START_SECONDS = 60
@@ -181,4 +182,5 @@ def _seen_rate(loads: Sequence[Load]) -> float:
 
 
 def _p99(loads: Sequence[Load]) -> float:
-    return statistics.median(load.p99 for load in loads) * 1000
+    ordered = sorted(latency for load in loads for latency in load.latencies)
+    return ordered[int(len(ordered) * 0.99)] * 1000

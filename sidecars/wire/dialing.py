@@ -31,8 +31,9 @@ VERSION_PREFIX = "argocd-agent-"
 # What Go agents call themselves; proxies may tell agents apart by it.
 USER_AGENT = "argocd-agent/v0.0.1"
 
-# For one call of the handshake. A principal that restarts answers a thousand logins within seconds.
-CALL_SECONDS = 15.0
+# For one call of the handshake. A principal that restarts answers a thousand logins within 15 s; who gives up
+# before makes it begin anew.
+CALL_SECONDS = 30.0
 # A token with less than this left is renewed before a call is made with it.
 TOKEN_MARGIN_SECONDS = 30.0
 # A Go principal closes the connection of whoever pings more often than every five minutes.
