@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from argocd import names
 from argocd.routing import Mode
 from kube.live import LiveStore
 from kube.resources import APP_PROJECTS, APPLICATIONS, SECRETS
-from kube.store import Object, PatchKind
+from kube.store import EventKind, Object, PatchKind
 from scripts.cluster.controlplane import Cluster
 from sidecars.agent import running as agent_running
 from sidecars.agent.configuring import AgentSettings
@@ -58,6 +58,7 @@ class Ground:
         self.agent = f"agent-{uuid4().hex[:8]}"
         cluster.create_namespace(self.agent)
         self.port = free_port()
+        self.compare_seconds = 600.0
         written(folder, agent=issue(self.agent, AUTHORITY, usage=[CLIENT]))
 
     async def know(self) -> None:
@@ -83,7 +84,11 @@ class Ground:
                 yield
             return
         serving = principal_running.Serving(
-            settings=PrincipalSettings(namespace=self.hub, allowed_namespaces=(self.agent,)),
+            settings=PrincipalSettings(
+                namespace=self.hub,
+                allowed_namespaces=(self.agent,),
+                compare_seconds=self.compare_seconds,
+            ),
             method=SubjectMethod(Pattern("CN=([^,]+)")),
             tokens=Tokens(KEY, now=time.time),
             source=self._files("principal"),
@@ -104,7 +109,7 @@ class Ground:
                 yield
             return
         serving = agent_running.Serving(
-            settings=AgentSettings(mode=mode, namespace=self.spoke),
+            settings=AgentSettings(mode=mode, namespace=self.spoke, compare_seconds=self.compare_seconds),
             dialing=Dialing(
                 host="127.0.0.1",
                 port=self.port,
@@ -285,6 +290,81 @@ async def test_an_autonomous_agent_outlives_its_principal(ground: Ground) -> Non
                 lambda there: revision("stays", "v2")(there) and "goes" not in there,
                 namespace=agent,
             )
+
+
+def orphan(name: str) -> Object:
+    body = an_application(name, destination={"name": "in-cluster"}, project_name="default")
+    body["metadata"]["annotations"] = {names.SOURCE_UID: str(uuid4())}
+    return body
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+async def test_what_the_source_does_not_have_goes_without_a_restart(ground: Ground, mode: Mode) -> None:
+    """argocd-agent compares when it starts, and then no more: whichever end is ours asks."""
+    store, spoke, agent = ground.store, ground.spoke, ground.agent
+    ground.compare_seconds = 1.0
+    here, there = (agent, spoke) if mode is Mode.MANAGED else (spoke, agent)
+    destination = {"name": agent} if mode is Mode.MANAGED else {"server": names.IN_CLUSTER_SERVER}
+    async with ground.principal(), ground.agent_of(mode):
+        body = an_application("stays", destination=destination, project_name="default")
+        await store.create(APPLICATIONS, body, namespace=here)
+        await until(store, APPLICATIONS, lambda found: "stays" in found, namespace=there)
+        await store.create(APPLICATIONS, orphan("stray"), namespace=there)
+        found = await until(store, APPLICATIONS, lambda found: "stray" not in found, namespace=there)
+        assert "stays" in found
+
+
+class Controller:
+    """As much of Argo CD's as operations need: each is over as soon as it is seen."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self.operations = 0
+
+    async def run(self) -> None:
+        store, spoke = self._ground.store, self._ground.spoke
+        async with aclosing(store.watch(APPLICATIONS, namespace=spoke, resource_version="0")) as events:
+            async for event in events:
+                if event.kind in {EventKind.ADDED, EventKind.MODIFIED}:
+                    await self._reconcile(event.object)
+
+    async def _reconcile(self, application: Object) -> None:
+        name, metadata = application["metadata"]["name"], application["metadata"]
+        body: Object = {}
+        if names.REFRESH in metadata.get("annotations", {}):
+            body["metadata"] = {"annotations": {names.REFRESH: None}}
+        if application.get("operation"):
+            self.operations += 1
+            run = {"phase": "Succeeded", "message": str(self.operations), "startedAt": "2026-01-01T00:00:00Z"}
+            body |= {
+                "operation": None,
+                "status": {"operationState": {**run, "operation": application["operation"]}},
+            }
+        if body:
+            await self._ground.patch(APPLICATIONS, name, body, namespace=self._ground.spoke)
+
+
+async def test_operations_that_end_at_once_are_over_on_the_hub_too(ground: Ground) -> None:
+    """Whether the status or the acknowledgement comes first."""
+    store, spoke, agent = ground.store, ground.spoke, ground.agent
+    controller = Controller(ground)
+    async with ground.principal(), ground.agent_of(Mode.MANAGED), _ours(controller.run()):
+        body = an_application("shop", destination={"name": agent}, project_name="default")
+        await store.create(APPLICATIONS, body, namespace=agent)
+        await until(store, APPLICATIONS, lambda there: "shop" in there, namespace=spoke)
+        for number in range(1, 9):
+            operation = {"sync": {"revision": f"v{number}"}}
+            await ground.patch(APPLICATIONS, "shop", {"operation": operation}, namespace=agent)
+            await until(store, APPLICATIONS, over("shop", number), namespace=agent)
+        assert controller.operations == 8
+
+
+def over(name: str, number: int) -> Any:
+    def holds(there: dict[str, Object]) -> bool:
+        state = there[name].get("status", {}).get("operationState", {})
+        return "operation" not in there[name] and state.get("message") == str(number)
+
+    return holds
 
 
 def at(version: str) -> Object:
