@@ -7,7 +7,9 @@ from sidecars.wire.announcing import Announcement
 from sidecars.wire.tls import Material
 from tiphys.errors import CallError
 
-DEFAULT_MAX_MESSAGE_BYTES = 200 * 1024 * 1024
+# An object has 4 MiB at most and a batch 1 MiB: what is larger is refused before it is read, since reading
+# takes four times its size. argocd-agent takes 200 MiB, for the answers of its proxies.
+DEFAULT_MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 # A name, a token, a password: what a login is made of fits many times.
 MAX_LOGIN_BYTES = 64 * 1024
 # As long as a refresh token lives: nobody stays on longer than a login can be stretched.

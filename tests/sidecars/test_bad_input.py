@@ -253,8 +253,9 @@ async def test_json_of_wrong_types_is_acknowledged_by_an_agent_and_said_once(tar
     assert not lines("handler crashed")
 
 
-async def test_an_event_of_300_mb_costs_its_sender_the_stream_and_the_principal_nothing(
-    tmp_path: Path,
+@pytest.mark.parametrize("size", [300, 150, 20])
+async def test_an_event_of_many_mb_costs_its_sender_the_stream_and_the_principal_nothing(
+    size: int, tmp_path: Path
 ) -> None:
     async with fleet() as there:
         pair = there.pki.pair(BAD, server=False)
@@ -264,7 +265,7 @@ async def test_an_event_of_300_mb_costs_its_sender_the_stream_and_the_principal_
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         sender = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-m", flooding.__name__, str(there.port), str(tmp_path), str(300 * MIB)),
+            *("-m", flooding.__name__, str(there.port), str(tmp_path), str(size * MIB)),
             stdout=asyncio.subprocess.PIPE,
         )
         try:
