@@ -5,22 +5,19 @@ pattern matches is remembered and kept up to date as agents come and go.
 """
 
 import re
-import string
 from bisect import bisect_left, insort
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from argocd import globs, ignoring
-from argocd.globs import Verdict
+from argocd import glob_expressions, ignoring, pattern_lists
 from argocd.routing import (
     AgentMapping,
     Mode,
     destination_pattern,
     destination_patterns,
     is_autonomous_mirror,
-    match_namespace,
     namespace_patterns,
 )
 
@@ -30,14 +27,14 @@ REMEMBERED_PATTERNS = 1024
 # Of these it is known what gobwas matches (tests ask it): nothing need be tried. A star between two texts lets
 # them overlap, as gobwas does.
 _PLAIN = "[A-Za-z0-9.-]"
-_PLAIN_CHARACTERS = f"{string.ascii_letters}{string.digits}.-"
 _LISTED = re.compile(rf"({_PLAIN}*)(?:\{{({_PLAIN}+(?:,{_PLAIN}+)+)\}})?({_PLAIN}*)(\*?)")
 _ENDING = re.compile(rf"({_PLAIN}*)\*({_PLAIN}+)")
 _WITHIN = re.compile(rf"\*({_PLAIN}+)\*")
 
 _AFTER_EVERY_NAME = "\U0010ffff"
 
-Match = Callable[[str, str], Verdict]
+Matching = Callable[[str, Sequence[str]], Iterable[str]]
+"""Of a pattern and names: those that it matches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +57,7 @@ class AgentIndex:
         self.mapped_by = mapped_by
         self._modes: dict[str, Mode] = {}
         self._managed: list[str] = []
-        self._matches: OrderedDict[tuple[Match, str], set[str]] = OrderedDict()
+        self._matches: OrderedDict[tuple[Matching, str], set[str]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._modes)
@@ -79,9 +76,8 @@ class AgentIndex:
         self._modes[agent] = mode
         if mode is Mode.MANAGED:
             insort(self._managed, agent)
-            for (match, pattern), matched in self._matches.items():
-                if match(pattern, agent) is Verdict.YES:
-                    matched.add(agent)
+            for (matching, pattern), matched in self._matches.items():
+                matched.update(matching(pattern, (agent,)))
 
     def drop(self, agent: str) -> None:
         if self._modes.pop(agent, None) is Mode.MANAGED:
@@ -112,21 +108,23 @@ class AgentIndex:
         allowed: set[str] = set()
         denied: set[str] = set()
         for pattern in destination_patterns(project):
-            (denied if pattern.denies else allowed).update(self._matching(pattern.text, globs.match))
+            (denied if pattern.denies else allowed).update(
+                self._matching(pattern.text, glob_expressions.matching)
+            )
         reached = allowed - denied
         if reached and self.mapped_by is AgentMapping.NAMESPACE:
             placed: set[str] = set()
             for pattern in namespace_patterns(project):
-                placed.update(self._matching(pattern.text, match_namespace))
+                placed.update(self._matching(pattern.text, pattern_lists.matching))
             reached &= placed
         return reached
 
     def about(self, destination: Any) -> frozenset[str]:
         """The managed agents whose cluster a project's destination is about, denials apart."""
         pattern = destination_pattern(destination)
-        return frozenset(self._matching(pattern, globs.match)) if pattern else frozenset()
+        return frozenset(self._matching(pattern, glob_expressions.matching)) if pattern else frozenset()
 
-    def _matching(self, pattern: str, match: Match) -> Iterable[str]:
+    def _matching(self, pattern: str, matching: Matching) -> Iterable[str]:
         if listed := _LISTED.fullmatch(pattern):
             before, choices, after, star = listed.groups()
             texts = [f"{before}{choice}{after}" for choice in (choices or "").split(",")]
@@ -137,20 +135,17 @@ class AgentIndex:
             return [agent for agent in self._beginning_with(ending[1]) if agent.endswith(ending[2])]
         if within := _WITHIN.fullmatch(pattern):
             return [agent for agent in self._managed if within[1] in agent]
-        return self._tried(pattern, match)
+        return self._tried(pattern, matching)
 
     def _beginning_with(self, text: str) -> list[str]:
         start = bisect_left(self._managed, text)
         return self._managed[start : bisect_left(self._managed, text + _AFTER_EVERY_NAME, start)]
 
-    def _tried(self, pattern: str, match: Match) -> set[str]:
-        key = (match, pattern)
+    def _tried(self, pattern: str, matching: Matching) -> set[str]:
+        key = (matching, pattern)
         matched = self._matches.get(key)
         if matched is None:
-            special = pattern.lstrip(_PLAIN_CHARACTERS)
-            candidates = self._beginning_with(pattern.removesuffix(special))
-            matched = {agent for agent in candidates if match(pattern, agent) is Verdict.YES}
-            self._matches[key] = matched
+            matched = self._matches[key] = set(matching(pattern, self._managed))
             if len(self._matches) > REMEMBERED_PATTERNS:
                 self._matches.popitem(last=False)
         else:

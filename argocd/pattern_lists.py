@@ -1,9 +1,9 @@
 """Lists of patterns as Argo CD reads them: globs, globs with a `!` before them, and `/regular expressions/`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
-from argocd import globs, regexes
+from argocd import glob_expressions, globs, regexes
 from argocd.globs import Verdict
 
 _TROUBLE = frozenset({Verdict.PANIC, Verdict.HANG})
@@ -44,6 +44,15 @@ def _expression(entry: str, text: str) -> Verdict:
     if expression.unsupported:
         return Verdict.UNKNOWN
     return Verdict.YES if expression.search and expression.search(text) else Verdict.NO
+
+
+def matching(entry: str, names: Sequence[str]) -> Iterable[str]:
+    """Those of the names that one entry is about: `in_list` for many names at once, in the mode REGEXP."""
+    if entry == "/":
+        return ()
+    matched = glob_expressions.matching(entry, names)
+    search = regexes.compiled(entry[1:-1]).search if is_expression(entry) else None
+    return {*matched, *filter(search, names)} if search else matched
 
 
 def is_expression(entry: str) -> bool:

@@ -1,0 +1,199 @@
+"""One glob against many names: what the expression finds is what the glob matches one by one."""
+
+import itertools
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from argocd import glob_costs, glob_expressions, globs, pattern_lists
+from argocd.glob_expressions import matching
+from argocd.glob_matching import Run
+from argocd.globs import Verdict
+
+NAMES = sorted(
+    {
+        *("".join(letters) for size in range(1, 4) for letters in itertools.product("ab-", repeat=size)),
+        *("aab-ba", "abababa", "a" * 10, "-" * 6, "ab-ab-ab", "b" * 20 + "a", "a b", "~", "abcba"),
+    }
+)
+PIECES = (
+    *(
+        "a",
+        "b",
+        "ab",
+        "-",
+        "*",
+        "*",
+        "**",
+        "?",
+        "?",
+        "[ab]",
+        "[!a]",
+        "[!ab]",
+        "[a-b]",
+        "[!b-c]",
+        "\\a",
+        "\n",
+        "é",
+    ),
+    *(
+        "{",
+        "}",
+        ",",
+        "{a,b}",
+        "{a,}",
+        "{,}",
+        "{*,ab}",
+        "{ab*,a}",
+        "{*a,ab}",
+        "{a*,b*}",
+        "{?,??}",
+        "[é]",
+        "[!é]",
+    ),
+    *("{a*b,ab}", "{ba,ab}", "{a*a,b}-", "{[ab],b}", "{}", "{a?,b}"),
+)
+
+
+def one_by_one(pattern: str, names: list[str]) -> list[str]:
+    return [name for name in names if globs.match(pattern, name) is Verdict.YES]
+
+
+@given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=7).map("".join))
+def test_what_is_found_at_once_is_what_is_found_one_by_one(pattern: str) -> None:
+    assert list(matching(pattern, NAMES)) == one_by_one(pattern, NAMES)
+
+
+@given(st.text("ab-*?[]!{},\\", max_size=8))
+def test_the_same_of_patterns_without_a_plan(pattern: str) -> None:
+    assert list(matching(pattern, NAMES)) == one_by_one(pattern, NAMES)
+
+
+EXACT = (
+    *(
+        "edge-???",
+        "*[05]",
+        "*[!5]",
+        "[!e]*",
+        "?*",
+        "*-?",
+        "a*a",
+        "ab*ba",
+        "{edge,test}-*",
+        "{edge,test}?",
+        "*{a,ab}*",
+    ),
+    *(
+        "{a*,b*}",
+        "{*a,*b}",
+        "[!a][!a]",
+        "*-{eu,us}-*",
+        "{prod,test}-{eu,us}-?",
+        "{*-eu,eu}",
+        "{eu*,us}-x",
+        "*{eu*,us}",
+    ),
+    *(
+        "t*t*5",
+        "?*0?*0",
+        "[ept]*-*[135]",
+        "{{a,b}-*,c}",
+        "**",
+        "?",
+        "[é]",
+        "é*",
+        "a\nb*",
+        "[!a]{a,}",
+        "a*{b,}?",
+    ),
+    *("*b*", "{*a,ab}b", "??", "{a,??}*", "{ab*,a?b}c", "{*,ab}c"),
+)
+
+
+@pytest.mark.parametrize("pattern", EXACT)
+def test_what_people_write_need_not_be_tried_on_every_name(pattern: str) -> None:
+    assert glob_expressions._expression(pattern)[1]
+    assert list(matching(pattern, NAMES)) == one_by_one(pattern, NAMES)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "{prod*,prod}",
+        "a{*,}",
+        "{*,ab}*{*,ab}",
+        "*{*a,b}*",
+        "{a*a,b}*",
+        "[!ab][!ab]",
+        "{,}{,}",
+        f"{'a' * 9}*{'a' * 9}",
+        "*{a,}{b,}*",
+        "*{{,}{,},ab}a",
+        "a*{*,b}",
+        "a{a,}b{",
+    ],
+)
+def test_what_cannot_be_written_down_is_tried(pattern: str) -> None:
+    assert not glob_expressions._expression(pattern)[1]
+    names = [*NAMES, "prod", "production", "a" * 12, "a" * 30]
+    assert list(matching(pattern, names)) == one_by_one(pattern, names)
+
+
+@pytest.mark.parametrize("pattern", ["[", "{" * 60, "a*b" * 5000])
+def test_what_does_not_compile_matches_nobody(pattern: str) -> None:
+    assert list(matching(pattern, NAMES)) == []
+
+
+@pytest.mark.parametrize("name", ["", "é", "a\nb", "\x7f"])
+def test_names_that_no_agent_has_are_tried_too(name: str) -> None:
+    names = ["ab", name, "b"]
+    for pattern in ("?*", "*b", "[!a]", "{é,a?b}"):
+        assert list(matching(pattern, names)) == one_by_one(pattern, names)
+
+
+def test_a_long_pattern_is_tried() -> None:
+    name = "a" * 301
+    assert list(matching(f"{name}?", [name, f"{name}b"])) == [f"{name}b"]
+
+
+def test_where_the_glob_may_not_come_to_an_end_it_is_tried() -> None:
+    pattern, names = "?*a" * 4, ["a" * 32, "a" * 240, "a" * 239 + "x", "x" * 240]
+    matcher = globs.compiled(pattern).matcher
+    assert matcher is not None
+    assert glob_costs.is_cheap(matcher, 3)
+    assert not glob_costs.is_cheap(matcher, 240)
+    assert list(matching(pattern, names)) == one_by_one(pattern, names)
+
+
+@given(
+    st.lists(st.sampled_from(PIECES), min_size=1, max_size=7).map("".join),
+    st.text("ab-", min_size=1, max_size=12),
+)
+def test_no_glob_takes_more_steps_than_it_was_said_to(pattern: str, name: str) -> None:
+    glob = globs.compiled(pattern)
+    if glob.matcher is not None:
+        run = Run(name)
+        verdict = glob.match(name)
+        if verdict in {Verdict.YES, Verdict.NO}:
+            glob.matcher.matches(run, 0, len(name))
+            assert run.steps <= glob_costs._steps(glob.matcher, len(name))
+            assert run.cost <= glob_costs._cost(glob.matcher, len(name))
+
+
+@pytest.mark.parametrize(
+    "entry", ["/", "//", "/^a/", "/b$/", "/(?<=a)b/", "/(/", "a*", "/a*/", "/^(?!a)/", "[/"]
+)
+def test_an_entry_of_a_list_of_namespaces_is_about_those_that_the_list_is(entry: str) -> None:
+    names = [*NAMES, "/a/"]
+    expected = {name for name in names if pattern_lists.in_list([entry], name) is Verdict.YES}
+    assert set(pattern_lists.matching(entry, names)) == expected
+
+
+def test_a_thousand_names_take_milliseconds() -> None:
+    names = [f"{('prod', 'test', 'edge')[number % 3]}-{number:05}" for number in range(1000)]
+    for pattern in EXACT:
+        started = time.thread_time()
+        list(matching(f"{pattern}z", names))
+        assert time.thread_time() - started < 0.05, pattern
