@@ -145,7 +145,7 @@ OPTIONS = combined(
         "--compare-interval",
         type=settings.DURATION,
         default=f"{COMPARE_SECONDS:.0f}s",
-        help="Between two comparisons with a principal of ours.",
+        help="Between two comparisons with a principal of ours; argocd-agent's is asked every third time.",
     ),
     # argocd-agent's agent reads the principal's variable.
     FLAGS.everyday(also_format=["ARGOCD_PRINCIPAL_LOG_FORMAT"]),

@@ -157,7 +157,7 @@ OPTIONS = combined(
         "--compare-interval",
         type=settings.DURATION,
         default=f"{COMPARE_SECONDS:.0f}s",
-        help="Between two comparisons with an agent of ours.",
+        help="Between two comparisons with an agent of ours; argocd-agent's are asked every third time.",
     ),
     FLAGS.option(
         "--queue-bytes",
