@@ -17,7 +17,7 @@ from cli.configuration import read_configuration
 from cli.judging import MANY_FILES, Found, Result, Survey, judge_files, strict
 from cli.manifests import STDIN, STDIN_NAME, find_files
 from cli.reaching import reaching
-from cli.reports import FORMATS, fingerprint, without
+from cli.reports import FORMATS, fingerprint, remark, without
 from tiphys.errors import CallError
 
 CONFIGURATION_FILE = "tiphys.yaml"
@@ -91,7 +91,7 @@ def command(
     skipped: list[str] = []
     files = list(find_files(paths, skipped=skipped, exclude=excluded))
     for line in skipped:
-        click.echo(f"skipped {line}", err=True)
+        remark(f"skipped {line}")
     around = _survey(configuration, kubeconfig, context) if kubeconfig or context else None
     result = _judge(files, configuration, jobs=jobs or os.cpu_count() or 1, around=around)
     if fix and _mend(result, really=yes, aside=form != "text"):
@@ -113,7 +113,7 @@ def command(
 
 def write_report(report: str, output: Path | None) -> None:
     if output:
-        _write(output, report)
+        _write(output, click.unstyle(report) if "\x1b" in report else report)
     else:
         click.echo(report, nl=False)
 
@@ -131,7 +131,7 @@ def _survey(configuration: Configuration, kubeconfig: Path | None, context: str 
     given = {"kubeconfig": kubeconfig, "context": context}
     known = ask(given, lambda store: survey(store, configuration))
     for note in known.notes:
-        click.echo(note, err=True)
+        remark(note)
     return known
 
 

@@ -64,7 +64,7 @@ def show(explanation: Explanation, *, form: str) -> None:
         for line in _wrapped(section.title, "", ""):
             click.secho(line, bold=True)
         for step in section.steps:
-            _show_step(step)
+            show_step(step)
         if section.manifest is not None:
             click.echo(textwrap.indent(as_yaml(section.manifest), "  "), nl=False)
         if section.example:
@@ -83,14 +83,16 @@ def plain(value: Any) -> Any:
     return [plain(part) for part in value] if isinstance(value, list | tuple) else value
 
 
-def _show_step(step: Step) -> None:
-    first, *more = _wrapped(step.what, "  x ", "    ")
+def show_step(step: Step, *more: str) -> None:
+    """`more` are further remarks."""
+    first, *following = _wrapped(step.what, "  x ", "    ")
     mark = click.style(step.mark.value, fg=_COLOURS[step.mark])
     click.echo(f"  {mark} {first[4:]}")
-    for line in more:
+    for line in following:
         click.echo(line)
-    for line in _wrapped(step.remark, "      ", "      ") if step.remark else ():
-        click.echo(line)
+    for told in (step.remark, *more):
+        for line in _wrapped(told, "      ", "      ") if told else ():
+            click.echo(line)
 
 
 def _wrapped(text: str, first: str, following: str) -> list[str]:

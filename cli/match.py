@@ -8,7 +8,7 @@ import click
 from argocd import globs, pattern_lists, regexes
 from argocd.glob_surprises import reads_as, surprises
 from argocd.globs import Verdict
-from cli.explaining import Mark
+from cli.explaining import Mark, Step, show_step
 from cli.reports import visible
 
 
@@ -100,9 +100,5 @@ def _show(one: dict[str, Any]) -> None:
         mark = Mark.of(matched)
         words = {"yes": "matches", "no": "does not match"}
     said = words.get(one["matches"], one["matches"])
-    colour = {Mark.YES: "green", Mark.NO: "red", Mark.NOTE: None}[mark]
-    click.echo(f"  {click.style(mark.value, fg=colour)} {visible(one['pattern'])}: {said}")
-    if one["problem"]:
-        click.echo(f"      does not compile: {visible(one['problem'])}")
-    for note in one["notes"]:
-        click.echo(f"      {visible(note)}")
+    problem = [f"does not compile: {one['problem']}"] if one["problem"] else []
+    show_step(Step(mark, f"{one['pattern']}: {said}"), *problem, *one["notes"])

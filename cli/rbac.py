@@ -13,6 +13,7 @@ from cli.explaining import as_yaml
 from cli.granting import Needs, impersonation, rights
 from cli.judging import Object
 from cli.kinds_named import Kinds, Named, defined, discovered
+from cli.reports import remark
 from cli.sources import Known, asking, gather, read_objects, settled
 from tiphys.errors import CallError, ObjectError
 
@@ -101,7 +102,7 @@ def _rights(
     for thing in things:
         needs.add(thing, destination_namespace=namespace)
     for note in needs.notes:
-        click.echo(note, err=True)
+        remark(note)
     return list(rights(name, (home, account), needs, pruning=not given["no_prune"], by_name=given["by_name"]))
 
 

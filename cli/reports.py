@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import sys
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -10,6 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+import click
 
 from argocd.catalogue import CATALOGUE
 from argocd.judging import Action
@@ -21,35 +24,45 @@ WIDTH = 80
 
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_COLOURS = {Action.DENY: "red", Action.WARN: "yellow", Action.AUDIT: "cyan"}
 _LEVELS = {Action.DENY: "error", Action.WARN: "warning", Action.AUDIT: "note"}
 
 
 def text(result: Result) -> str:
-    """For a terminal: by file, wrapped at 80 columns, a summary last."""
+    """For a terminal: by file, wrapped at 80 columns, a summary last. Colours are for `click.echo` to keep or drop."""
     lines: list[str] = []
     last = ""
     for found in result.findings:
         if found.place.file != last:
-            lines += ["", found.place.file] if lines else [found.place.file]
+            lines += [""] if lines else []
+            lines.append(click.style(visible(found.place.file), bold=True))
             last = found.place.file
         lines += _entry(found)
     for broken in result.unreadable:
-        lines += ["", str(broken.place)] if lines else [str(broken.place)]
+        lines += [""] if lines else []
+        lines.append(click.style(visible(str(broken.place)), bold=True))
         lines += _wrapped(visible(f"unreadable: {broken.message}"), indent="  ")
     return "\n".join([*lines, *([""] if lines else []), summary(result), ""])
 
 
 def _entry(found: Found) -> list[str]:
-    action = found.action.value if not found.exempted else f"exempted ({found.exempted})"
-    place = f"{found.place.line}:{found.place.column}  " if found.place.line else ""
+    action = found.action.value if not found.exempted else f"exempted ({visible(found.exempted)})"
+    place = f"{found.place.line}:{found.place.column}" if found.place.line else ""
     where = f"{found.path}: " if found.path else ""
+    coloured = click.style(action, fg=None if found.exempted else _COLOURS[found.action])
     lines = [
-        f"  {place}{action}  {found.rule}",
+        f"  {f'{place}  ':<8}{coloured}  {found.rule}" if place else f"  {coloured}  {found.rule}",
         *_wrapped(visible(f"{found.about}: {where}{found.message}"), indent="      "),
     ]
     if found.hint:
-        lines += _wrapped(visible(f"→ {found.hint}"), indent="      ")
+        lines += _wrapped(visible(f"→ {found.hint}"), indent="      ", more="        ")
     return lines
+
+
+def remark(told: str) -> None:
+    """To standard error: on a terminal wrapped as the report is, else one line, which programs find."""
+    lines = _wrapped(visible(told), indent="", more="  ") if sys.stderr.isatty() else [visible(told)]
+    click.echo("\n".join(lines), err=True)
 
 
 def visible(value: str) -> str:
@@ -57,12 +70,12 @@ def visible(value: str) -> str:
     return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", value)
 
 
-def _wrapped(line: str, *, indent: str) -> list[str]:
+def _wrapped(line: str, *, indent: str, more: str | None = None) -> list[str]:
     return textwrap.wrap(
         line,
         WIDTH,
         initial_indent=indent,
-        subsequent_indent=indent,
+        subsequent_indent=indent if more is None else more,
         break_long_words=False,
         break_on_hyphens=False,
     )
@@ -238,7 +251,7 @@ def _command(level: str, place: Place, title: str, message: str) -> str:
         return value
 
     inside = ((":", "%3A"), (",", "%2C"))
-    file, title = quoted(place.file, *inside), quoted(title, *inside)
+    file, title = quoted(visible(place.file), *inside), quoted(title, *inside)
     where = f",line={place.line},col={place.column}" if place.line else ""
     return f"::{level} file={file}{where},title={title}::{quoted(message)}"
 
@@ -259,7 +272,7 @@ def markdown(result: Result) -> str:
 
 
 def _cell(value: str) -> str:
-    return value.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+    return visible(value).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
 
 
 def _sentence(found: Found) -> str:

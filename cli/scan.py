@@ -22,7 +22,7 @@ from cli.check import actions, failed, write_report
 from cli.configuration import read_configuration
 from cli.judging import strict
 from cli.reaching import reaching
-from cli.reports import FORMATS, summary
+from cli.reports import FORMATS, remark, summary
 from cli.scanning import Scan, Scanned, sorted_by_place
 from cli.surveying import Listing, get
 from kube.live import LiveStore
@@ -76,7 +76,7 @@ def command(*, form: str, details: bool, output: Path | None, fail_on: str, **gi
     with _progress() as seen:
         scanned = asyncio.run(_scan(given, seen))
     for note in scanned.notes:
-        click.echo(note, err=True)
+        remark(note)
     scanned = sorted_by_place(scanned)
     if form == "text":
         report = FORMATS[form](scanned.result).rpartition("\n\n")[0] + "\n\n" if details else ""

@@ -18,6 +18,7 @@ from cli.configuration import read_configuration
 from cli.judging import Object, Survey, at_home, surroundings_of
 from cli.manifests import Unreadable, find_files, read_file
 from cli.reaching import reaching
+from cli.reports import remark
 from tiphys.errors import CallError
 
 _OPTIONS = (
@@ -129,7 +130,7 @@ async def _gather(
     finally:
         await store.close()
     for note in known.notes:
-        click.echo(note, err=True)
+        remark(note)
     return Known(configuration, known, [], live=True, wanted=wanted)
 
 

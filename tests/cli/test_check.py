@@ -131,8 +131,8 @@ def test_without_a_namespace_argo_cds_is_meant(tmp_path: Path) -> None:
 def test_standard_input_is_read_like_a_file() -> None:
     done = check("-", stdin=f"{WARNED}---\n{BAD}")
     assert done.exit_code == 1
-    assert done.stdout.startswith("<stdin>\n  4:22  warn  project/source-repo-wildcard\n")
-    assert "  9:30  deny  project/duplicate-source-namespace\n" in done.stdout
+    assert done.stdout.startswith("<stdin>\n  4:22    warn  project/source-repo-wildcard\n")
+    assert "  9:30    deny  project/duplicate-source-namespace\n" in done.stdout
 
 
 def test_the_configuration_is_found_upwards_and_excludes(tmp_path: Path) -> None:

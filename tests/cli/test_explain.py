@@ -59,6 +59,7 @@ def project(
 def test_an_explanation_reads_as_the_golden_file_says(name: str, arguments: tuple[str, ...]) -> None:
     text = run(explain.command, *arguments).stdout
     compare(f"explain/{name}.txt", text)
+    compare(f"explain/{name}.json", run(explain.command, *arguments, "--format", "json").stdout)
     assert max(map(len, text.splitlines())) <= WIDTH + 4, "examples may be longer, sentences not"
 
 
@@ -186,7 +187,9 @@ def test_a_denial_wins_and_a_repositorys_star_stops_at_a_slash() -> None:
 
 
 def test_a_match_can_be_read_by_a_program() -> None:
-    [found] = json.loads(run(match.command, "a*a", "--text", "a", "--format", "json").stdout)
+    told = run(match.command, "a*a", "--text", "a", "--format", "json").stdout
+    compare("match.json", told)
+    [found] = json.loads(told)
     assert found["permitted"] is True
     assert "a textbook's glob would not match here" in found["patterns"][0]["notes"]
 

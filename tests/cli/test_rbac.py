@@ -29,6 +29,7 @@ def run(*arguments: str) -> Result:
 
 def test_the_roles_are_what_the_golden_file_says() -> None:
     compare("rbac/impersonate.yaml", run("web", "-f", FILE).stdout)
+    compare("rbac/impersonate.json", run("web", "-f", FILE, "--format", "json").stdout)
 
 
 def test_what_the_account_needs_for_manifests_is_printed_too() -> None:

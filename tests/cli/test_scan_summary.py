@@ -2,6 +2,7 @@
 
 import itertools
 
+import click
 import pytest
 
 from argocd.judging import Action
@@ -11,7 +12,7 @@ from cli.manifests import Place
 from cli.reports import FORMATS, WIDTH
 from cli.scan import tables
 from cli.scanning import Scanned, Subject, sorted_by_place
-from tests.cli.golden_files import compare
+from tests.cli.golden_files import compare, settled
 
 
 def scanned(count: int = 60) -> Scanned:
@@ -44,6 +45,7 @@ def test_without_findings_there_are_no_tables() -> None:
 def test_objects_of_a_cluster_have_no_lines(form: str) -> None:
     report = FORMATS[form](sorted_by_place(scanned(4)).result)
     assert "app-3" in report
+    compare(f"scan.{form}.txt", settled(click.unstyle(report)))
     assert ":0:0" not in report
     assert "line=0" not in report
 
