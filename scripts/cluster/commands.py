@@ -14,6 +14,8 @@ POLICY = {
     "rules": [
         # What webhooks annotate is only found here. Pods are few; other writes come by the ten thousand.
         {"level": "Metadata", "verbs": ["create"], "resources": [{"group": "", "resources": ["pods"]}]},
+        # What our programs call with accounts of their own is compared with the roles in manifests/.
+        {"level": "Metadata", "userGroups": ["system:serviceaccounts"]},
         {"level": "None"},
     ],
 }

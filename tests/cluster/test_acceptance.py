@@ -2,89 +2,19 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from scripts.acceptance.clusters import Place, until
-from scripts.acceptance.steps import NAME
 from scripts.cluster.controlplane import Cluster
 from scripts.cluster.testing import Clusters
+from tests.cluster.installing import AGENT, certificates, installed, sidecar
 from tests.webhook.conftest import ROOT, free_port
-from tests.webhook.guard import Guard, environment
-
-MANIFESTS = ROOT / "manifests" / "overlays"
-AGENT = "prod"
-
-
-@contextmanager
-def installed(cluster: Cluster, overlay: str) -> Iterator[None]:
-    cluster.create_namespace("argocd")
-    cluster.kubectl("apply", "--server-side", "-k", str(MANIFESTS / overlay))
-    try:
-        yield
-    finally:
-        cluster.kubectl("delete", "--wait=false", "-k", str(MANIFESTS / overlay))
-        for namespace in ("tiphys-system", "argocd", AGENT, NAME):
-            cluster.kubectl("delete", "namespace", namespace, "--ignore-not-found", "--wait=false")
-            cluster.drop_namespace(namespace)
-
-
-@contextmanager
-def sidecar(role: str, cluster: Cluster, *words: str, folder: Path) -> Iterator[Path]:
-    """`tiphys principal` or `tiphys agent`; yields its log."""
-    account = cluster.kubeconfig_of_account(f"tiphys-{role}", namespace="argocd")
-    log = folder / f"{role}.log"
-    process = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "cli", role, "--kubeconfig", str(account)),
-            *("--metrics-port", str(free_port()), "--healthz-port", str(free_port())),
-            *words,
-        ],
-        stderr=log.open("wb"),
-        env=environment(),
-        cwd=ROOT,
-    )
-    try:
-        yield log
-        assert process.poll() is None, log.read_text()
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(timeout=30)
-        finally:
-            process.kill()
-            process.wait(timeout=10)
-
-
-def tiphys(cluster: Cluster, *words: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "cli", *words, "--kubeconfig", str(cluster.kubeconfig)],
-        env=environment(),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-
-
-def certificates(control_plane: Cluster, workload: Cluster, *, folder: Path) -> None:
-    """By the commands that the docs name."""
-    tiphys(control_plane, "pki", "init")
-    tiphys(control_plane, "pki", "issue", "principal", "--dns", "localhost")
-    tiphys(control_plane, "agents", "create", AGENT, "--create-namespace")
-    tiphys(control_plane, "pki", "issue", "agent", AGENT, "--output", str(folder))
-    secret = ("create", "secret", "--namespace", "argocd")
-    pair = (f"--cert={folder / 'tls.crt'}", f"--key={folder / 'tls.key'}")
-    workload.kubectl(*secret, "tls", "argocd-agent-client-tls", *pair)
-    workload.kubectl(*secret, "generic", "argocd-agent-ca", f"--from-file=ca.crt={folder / 'ca.crt'}")
+from tests.webhook.guard import Guard
 
 
 def test_an_installation_passes_the_acceptance_script(clusters: Clusters, tmp_path: Path) -> None:

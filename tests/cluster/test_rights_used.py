@@ -1,0 +1,331 @@
+"""The roles in manifests/ against what the programs really call, by the API server's own audit log.
+
+Webhook, principal and agents run with the accounts of the manifests through everything that they do. Then every
+call must have been allowed, and every right must have been used, or stand in `UNREACHED` with its reason.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scripts.acceptance.clusters import until
+from scripts.cluster.api import MERGE_PATCH, RefusedError
+from scripts.cluster.controlplane import Cluster
+from scripts.cluster.testing import Clusters
+from tests.cluster.installing import AGENT, certificates, installed, sidecar
+from tests.cluster.rights import Calls, Right, called, given, unused
+from tests.webhook.conftest import free_port
+from tests.webhook.guard import Guard
+
+HOME, ARGOCD = "tiphys-system", "argocd"
+PROJECTS, APPLICATIONS = "appprojects", "applications"
+PATHS = {
+    PROJECTS: "/apis/argoproj.io/v1alpha1/namespaces/{}/appprojects",
+    APPLICATIONS: "/apis/argoproj.io/v1alpha1/namespaces/{}/applications",
+    "secrets": "/api/v1/namespaces/{}/secrets",
+    "configmaps": "/api/v1/namespaces/{}/configmaps",
+    "events": "/api/v1/namespaces/{}/events",
+}
+CONFIGURATIONS = [
+    f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/tiphys"
+    for kind in ("validating", "mutating")
+]
+SECRETS = {"tiphys-webhook-tls": "Opaque", "tiphys-webhook-ca": "kubernetes.io/tls"}
+"""With types that neither can have, and that cannot be changed."""
+REPOSITORY = {"argocd.argoproj.io/secret-type": "repository"}
+GIT = "https://git.example.org/web.git"
+
+LEASES = "leases.coordination.k8s.io"
+# Each waits here for a Lease that is there already; `test_acceptance.py` starts them all without one.
+MADE = "the Lease is held by somebody when it starts"
+UNREACHED: dict[str, dict[Right, str]] = {
+    "tiphys-webhook": {Right("create", LEASES, HOME): f"{MADE}; replicas make theirs by patch"},
+    "tiphys-principal": {Right("create", LEASES, ARGOCD): MADE},
+    "tiphys-agent managed": {Right("create", LEASES, ARGOCD): MADE},
+    "tiphys-agent autonomous": {Right("create", LEASES, ARGOCD): MADE},
+}
+
+
+class Desk:
+    """An administrator's calls."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def make(self, kind: str, name: str, *, namespace: str = ARGOCD, **body: Any) -> None:
+        metadata = {"name": name, **body.pop("metadata", {})}
+        self._cluster.request("POST", PATHS[kind].format(namespace), self._whole(kind, metadata, body))
+
+    @staticmethod
+    def _whole(kind: str, metadata: dict[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+        named = {PROJECTS: "AppProject", APPLICATIONS: "Application"}
+        typed = {"apiVersion": "argoproj.io/v1alpha1", "kind": named[kind]} if kind in named else {}
+        return {**typed, "metadata": metadata, **body}
+
+    def change(self, kind: str, name: str, *, namespace: str = ARGOCD, **patch: Any) -> None:
+        path = f"{PATHS[kind].format(namespace)}/{name}"
+        self._cluster.request("PATCH", path, patch, content_type=MERGE_PATCH)
+
+    def drop(self, kind: str, name: str, *, namespace: str = ARGOCD) -> None:
+        self._cluster.request("DELETE", f"{PATHS[kind].format(namespace)}/{name}")
+
+    def find(self, kind: str, name: str, *, namespace: str = ARGOCD) -> dict[str, Any]:
+        try:
+            found: dict[str, Any] = self._cluster.request("GET", f"{PATHS[kind].format(namespace)}/{name}")
+        except RefusedError:
+            return {}
+        return found
+
+    def has_event(self, reason: str, *, namespace: str = ARGOCD) -> bool:
+        events = self._cluster.request("GET", PATHS["events"].format(namespace))["items"]
+        return any(reason in event["reason"] for event in events)
+
+
+def application(project: str = "web", *, revision: str = "main") -> dict[str, Any]:
+    return {
+        "project": project,
+        "source": {"repoURL": GIT, "path": ".", "targetRevision": revision},
+        "destination": {"server": "https://kubernetes.default.svc", "namespace": "web"},
+    }
+
+
+def routed(**more: Any) -> dict[str, Any]:
+    destinations = [{"name": AGENT, "namespace": "web"}]
+    return {"sourceRepos": [GIT], "destinations": destinations, "sourceNamespaces": [AGENT], **more}
+
+
+@contextmanager
+def recording(cluster: Cluster, account: str) -> Iterator[list[Calls]]:
+    """What the account called meanwhile; the log is complete when nothing more is written after the end."""
+    namespace = HOME if account == "tiphys-webhook" else ARGOCD
+    since, found = len(cluster.audited()), list[Calls]()
+    yield found
+    found.append(called(cluster, f"system:serviceaccount:{namespace}:{account}", since=since))
+
+
+def held_a_moment(cluster: Cluster, lease: str, *, namespace: str = ARGOCD) -> None:
+    """By somebody else who does not renew it: whoever wants it waits and watches."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    spec = {"holderIdentity": "somebody", "leaseDurationSeconds": 2, "renewTime": now, "acquireTime": now}
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+    cluster.request("POST", path, {"metadata": {"name": lease}, "spec": spec})
+
+
+@contextmanager
+def refused(cluster: Cluster, name: str, *, kind: str) -> Iterator[None]:
+    """Whatever our programs write of that name: an object that cannot be applied."""
+    path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"
+    rule = {
+        "apiGroups": ["argoproj.io"],
+        "apiVersions": ["*"],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": [kind],
+    }
+    ours = {"name": "ours", "expression": "request.userInfo.username.contains('tiphys')"}
+    spec = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "matchConditions": [ours],
+        "validations": [
+            {"expression": f"object.metadata.name != '{name}'", "reason": "Invalid", "message": "not here"}
+        ],
+    }
+    cluster.request("POST", f"{path}ies", {"metadata": {"name": name}, "spec": spec})
+    binding = {"policyName": name, "validationActions": ["Deny"]}
+    cluster.request("POST", f"{path}ybindings", {"metadata": {"name": name}, "spec": binding})
+    yield
+    for plural in ("validatingadmissionpolicybindings", "validatingadmissionpolicies"):
+        cluster.request("DELETE", f"/apis/admissionregistration.k8s.io/v1/{plural}/{name}")
+
+
+def judged(rights: set[Right], calls: Calls, *, reasons: dict[Right, str]) -> None:
+    assert {str(call) for call in calls.refused} == set()
+    assert {str(right) for right in rights if right.wider_than(calls.made, {HOME, ARGOCD})} == set()
+    left = unused(rights, calls)
+    assert {str(right) for right in left - set(reasons)} == set(), "given and never used"
+    assert {str(right) for right in set(reasons) - left} == set(), "explained, but used or not given"
+
+
+def test_the_webhook_uses_every_right_that_it_has(cluster: Cluster, tmp_path: Path) -> None:
+    desk = Desk(cluster)
+    with installed(cluster, "webhook-only"), recording(cluster, "tiphys-webhook") as recorded:
+        desk.make("configmaps", "argocd-cm", data={"application.sync.impersonation.enabled": "true"})
+        desk.change(
+            "configmaps",
+            "tiphys",
+            namespace=HOME,
+            data={"tiphys.yaml": "impersonation: {check-writer: true}\n"},
+        )
+        held_a_moment(cluster, "tiphys-webhook", namespace=HOME)
+        for secret, kind in SECRETS.items():
+            desk.make("secrets", secret, namespace=HOME, type=kind, data={"tls.crt": "", "tls.key": ""})
+        guard = Guard(
+            cluster=cluster,
+            folder=tmp_path,
+            home=HOME,
+            argocd=ARGOCD,
+            kubeconfig=cluster.kubeconfig_of_account("tiphys-webhook", namespace=HOME),
+            arguments=("--denial-events",),
+        ).start()
+        try:
+            guard.kubeconfig = None  # an admin registers
+            guard.register()
+            _webhook_at_work(cluster, desk, guard)
+        finally:
+            guard.tiphys("webhook", "unregister")
+            guard.stop()
+    judged(given(cluster, "webhook-only", "tiphys-webhook"), recorded[0], reasons=UNREACHED["tiphys-webhook"])
+
+
+def _webhook_at_work(cluster: Cluster, desk: Desk, guard: Guard) -> None:
+    until(lambda: desk.find("configmaps", "argocd-cm")["data"].get("installationID"), what="an id of its own")
+    for secret in SECRETS:
+        desk.change("secrets", secret, namespace=HOME, data={"tls.crt": ""})
+        until(lambda: desk.find("secrets", secret, namespace=HOME)["data"]["tls.crt"], what="a repair")  # noqa: B023 - called at once
+        desk.drop("secrets", secret, namespace=HOME)
+        until(lambda: desk.find("secrets", secret, namespace=HOME), what="a new one")  # noqa: B023 - as above
+    until(lambda: guard.status()["guarded"], what="trust in the new authority")
+    for path in CONFIGURATIONS:
+        held = cluster.request("GET", path)
+        for entry in held["webhooks"]:
+            entry["clientConfig"].pop("caBundle")
+        cluster.request("PUT", path, held)
+        until(
+            lambda: cluster.request("GET", path)["webhooks"][0]["clientConfig"].get("caBundle"),  # noqa: B023 - as above
+            what="the caBundle again",
+        )
+    until(lambda: guard.status()["guarded"], what="answers again")
+    with pytest.raises(RefusedError, match="source-repo-format"):
+        desk.make(PROJECTS, "bad", spec={"sourceRepos": ["!*"]})
+    until(lambda: desk.has_event("Denied") or desk.has_event("Refused"), what="an event about the denial")
+    account = {
+        "server": "https://kubernetes.default.svc",
+        "namespace": "web",
+        "defaultServiceAccount": "deployer",
+    }
+    desk.make(PROJECTS, "acting", spec={**routed(), "destinationServiceAccounts": [account]})
+    desk.change("configmaps", "tiphys", namespace=HOME, data={"tiphys.yaml": "no-such-key: 1\n"})
+    until(
+        lambda: cluster.request("GET", PATHS["events"].format(HOME))["items"],
+        what="an event about the configuration",
+    )
+
+
+def test_principal_and_a_managed_agent_use_every_right_that_they_have(
+    clusters: Clusters, tmp_path: Path
+) -> None:
+    hub, workload, port = clusters.control_plane, clusters.workload, free_port()
+    with ExitStack() as stack:
+        stack.enter_context(installed(hub, "control-plane"))
+        stack.enter_context(installed(workload, "workload-managed"))
+        certificates(hub, workload, folder=tmp_path)
+        stack.enter_context(refused(workload, "refused", kind=PROJECTS))
+        principals = stack.enter_context(recording(hub, "tiphys-principal"))
+        agents = stack.enter_context(recording(workload, "tiphys-agent"))
+        held_a_moment(workload, "tiphys-agent")
+        listening = ("--listen-host", "localhost", "--listen-port", str(port), "--allowed-namespaces", "*")
+        stack.enter_context(sidecar("principal", hub, *listening, folder=tmp_path))
+        dialling = ("--agent-mode", "managed", "--server-address", "localhost", "--server-port", str(port))
+        stack.enter_context(sidecar("agent", workload, *dialling, folder=tmp_path))
+        _managed_at_work(Desk(hub), Desk(workload))
+    assert principals[0].refused == set()
+    judged(
+        given(workload, "workload-managed", "tiphys-agent"),
+        agents[0],
+        reasons=UNREACHED["tiphys-agent managed"],
+    )
+
+
+def _managed_at_work(hub: Desk, edge: Desk) -> None:
+    hub.make(PROJECTS, "web", spec=routed())
+    hub.make(APPLICATIONS, "shop", namespace=AGENT, spec=application())
+    login = {"project": "web", "url": GIT, "password": "first"}
+    hub.make("secrets", "repo", metadata={"labels": REPOSITORY}, stringData=login)
+    hub.make("configmaps", "argocd-gpg-keys-cm", data={"4AEE18F83AFDEB23": "key"})
+    for kind, name in (
+        (PROJECTS, "web"),
+        (APPLICATIONS, "shop"),
+        ("secrets", "repo"),
+        ("configmaps", "argocd-gpg-keys-cm"),
+    ):
+        until(lambda: edge.find(kind, name), what=f"{kind} {name} at the agent")  # noqa: B023 - called at once
+    hub.make(PROJECTS, "refused", spec=routed())
+    until(lambda: edge.has_event("NotApplied"), what="an event of the agent's")
+    edge.change(APPLICATIONS, "shop", status={"sync": {"status": "Synced"}})
+    until(
+        lambda: hub.find(APPLICATIONS, "shop", namespace=AGENT).get("status"),
+        what="the status at the principal",
+    )
+    hub.change(PROJECTS, "web", spec={"description": "changed"})
+    hub.change(APPLICATIONS, "shop", namespace=AGENT, spec={"source": {"targetRevision": "next"}})
+    hub.change("secrets", "repo", stringData={"password": "second"})
+    hub.change("configmaps", "argocd-gpg-keys-cm", data={"4AEE18F83AFDEB23": "other"})
+    until(lambda: edge.find(PROJECTS, "web")["spec"].get("description"), what="the changed project")
+    until(
+        lambda: edge.find(APPLICATIONS, "shop")["spec"]["source"]["targetRevision"] == "next",
+        what="the changed Application",
+    )
+    hub.drop("configmaps", "argocd-gpg-keys-cm")
+    hub.drop(APPLICATIONS, "shop", namespace=AGENT)
+    until(lambda: not edge.find(APPLICATIONS, "shop"), what="no Application")
+    hub.drop("secrets", "repo")
+    hub.drop(PROJECTS, "web")
+    for kind, name in ((PROJECTS, "web"), ("secrets", "repo"), ("configmaps", "argocd-gpg-keys-cm")):
+        until(lambda: not edge.find(kind, name), what=f"no {kind} {name}")  # noqa: B023 - as above
+
+
+def test_principal_and_an_autonomous_agent_use_every_right_that_they_have(
+    clusters: Clusters, tmp_path: Path
+) -> None:
+    hub, workload, port = clusters.control_plane, clusters.workload, free_port()
+    with ExitStack() as stack:
+        stack.enter_context(installed(hub, "control-plane"))
+        stack.enter_context(installed(workload, "workload-autonomous"))
+        certificates(hub, workload, folder=tmp_path)
+        stack.enter_context(refused(hub, f"{AGENT}-refused", kind=PROJECTS))
+        principals = stack.enter_context(recording(hub, "tiphys-principal"))
+        agents = stack.enter_context(recording(workload, "tiphys-agent"))
+        held_a_moment(hub, "tiphys-principal")
+        held_a_moment(workload, "tiphys-agent")
+        listening = ("--listen-host", "localhost", "--listen-port", str(port), "--allowed-namespaces", "*")
+        stack.enter_context(sidecar("principal", hub, *listening, folder=tmp_path))
+        dialling = ("--agent-mode", "autonomous", "--server-address", "localhost", "--server-port", str(port))
+        stack.enter_context(sidecar("agent", workload, *dialling, folder=tmp_path))
+        _autonomous_at_work(Desk(hub), Desk(workload))
+    judged(
+        given(hub, "control-plane", "tiphys-principal"), principals[0], reasons=UNREACHED["tiphys-principal"]
+    )
+    judged(
+        given(workload, "workload-autonomous", "tiphys-agent"),
+        agents[0],
+        reasons=UNREACHED["tiphys-agent autonomous"],
+    )
+
+
+def _autonomous_at_work(hub: Desk, edge: Desk) -> None:
+    name = f"{AGENT}-shop"
+    edge.make(PROJECTS, "shop", spec={"sourceRepos": ["*"]})
+    edge.make(APPLICATIONS, "web", spec=application("shop"))
+    until(lambda: hub.find(PROJECTS, name), what="the mirrored project")
+    until(lambda: hub.find(APPLICATIONS, "web", namespace=AGENT), what="the mirrored Application")
+    edge.change(PROJECTS, "shop", spec={"description": "changed"})
+    edge.change(APPLICATIONS, "web", spec={"source": {"targetRevision": "next"}})
+    until(lambda: hub.find(PROJECTS, name)["spec"].get("description"), what="the changed project")
+    until(
+        lambda: hub.find(APPLICATIONS, "web", namespace=AGENT)["spec"]["source"]["targetRevision"] == "next",
+        what="the changed Application",
+    )
+    hub.change(APPLICATIONS, "web", namespace=AGENT, operation={"sync": {"revision": "main"}})
+    until(lambda: "operation" in edge.find(APPLICATIONS, "web"), what="the operation at the agent")
+    edge.make(PROJECTS, "refused", spec={"sourceRepos": ["*"]})
+    until(lambda: hub.has_event("NotApplied"), what="an event of the principal's")
+    edge.drop(APPLICATIONS, "web")
+    edge.drop(PROJECTS, "shop")
+    until(lambda: not hub.find(APPLICATIONS, "web", namespace=AGENT), what="no Application")
+    until(lambda: not hub.find(PROJECTS, name), what="no project")
+
+
+pytestmark = pytest.mark.timeout(240)  # two API servers and up to three processes
