@@ -8,6 +8,8 @@ configured agents; never names of objects, users or addresses, whose number nobo
 
 import os
 import re
+from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -61,6 +63,22 @@ def histogram(
         raise ValueError(f"the histogram {name} does not end in its unit")
     describe(name, "histogram", text, labels=labels)
     return Histogram(name, text, labels, registry=REGISTRY, buckets=buckets)
+
+
+def observe_all(child: Histogram, values: Iterable[float]) -> None:
+    """What `observe` would do with each of many values, touching each bucket once.
+
+    prometheus_client has no such call; where several processes share a metric each touch takes microseconds.
+    """
+    bounds, buckets = child._upper_bounds, child._buckets  # noqa: SLF001 - a test compares with `observe`
+    counts, total = [0] * len(bounds), 0.0
+    for value in values:
+        counts[bisect_left(bounds, value)] += 1
+        total += value
+    child._sum.inc(total)  # noqa: SLF001 - as above
+    for bucket, count in zip(buckets, counts, strict=True):
+        if count:
+            bucket.inc(count)
 
 
 def exposition() -> bytes:

@@ -7,6 +7,7 @@ costs as much as judging. People and probes are served by the keeper process.
 import asyncio
 import re
 import ssl
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -27,6 +28,8 @@ MARGIN = 0.9
 """The share of the caller's timeout after which we answer ourselves, so that the user gets a reason."""
 
 _TIMEOUT = re.compile(rb"(?:^|&)timeout=(\d{1,4})s(?:&|$)")
+
+_NO_HEADERS: tuple[tuple[bytes, bytes], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,55 +128,66 @@ class Application:
     async def __call__(self, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             return
-        path = scope["path"]
-        if self.state is State.REFUSING:
-            await self._refuse(send, path, 503, "this replica is stopping", retry_after="0")
-        elif self._under_way >= CONCURRENCY:
-            await self._refuse(send, path, 503, "too many reviews under way", retry_after="1")
-        else:
-            self._under_way += 1
-            try:
-                await self._answer(scope, receive, send)
-            finally:
-                self._under_way -= 1
+        status, headers = 200, _NO_HEADERS
+        self._under_way += 1
+        try:
+            body = await self._answer(scope, receive)
+        except _RefusedError as error:
+            path = scope["path"]
+            self._observer.refused(path if path in self._endpoints else "other", error.status, error.reason)
+            status, body, headers = error.status, orjson.dumps({"error": error.reason}), error.headers
+        finally:
+            self._under_way -= 1
+        length = str(len(body)).encode()
+        headers = ((b"content-type", b"application/json"), (b"content-length", length), *headers)
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
 
-    async def _answer(self, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
-        path, loop = scope["path"], asyncio.get_running_loop()
-        endpoint = self._endpoints.get(path)
-        if endpoint is None:
-            await self._refuse(send, path, 404, "no such endpoint")
-            return
-        if scope["method"] != "POST":
-            await self._refuse(send, path, 405, "reviews are sent by POST")
-            return
-        begin = loop.time()
+    async def _answer(self, scope: Mapping[str, Any], receive: Any) -> bytes:
+        begin, path = time.perf_counter(), scope["path"]
+        endpoint = self._admitted(path, scope["method"])
         try:
             review = decode(await _body(scope, receive))
         except ReviewError as error:
-            await self._refuse(send, path, error.status, str(error))
-            return
+            raise _RefusedError(error.status, str(error)) from error
         try:
             decided = endpoint.decide(review)
             if isinstance(decided, Answer):
                 answer = decided
             else:
-                async with asyncio.timeout(_budget(scope) - (loop.time() - begin)):
+                async with asyncio.timeout(_budget(scope) - (time.perf_counter() - begin)):
                     answer = await decided
             body = encode(review.uid, answer, patches=endpoint.patches)
-        except TimeoutError:
-            await self._refuse(send, path, 504, "no decision within the time that the API server allows")
-            return
-        except Exception as error:  # noqa: BLE001 - the failure policy decides; the process lives on
+        except TimeoutError as error:
+            raise _RefusedError(504, "no decision within the time that the API server allows") from error
+        except Exception as error:
+            # The failure policy decides; the process lives on.
             self._observer.crashed(path, error)
-            await self._refuse(send, path, 500, "internal error; see the webhook's log")
-            return
-        self._observer.answered(path, review, answer, loop.time() - begin)
-        await _send(send, 200, body)
+            raise _RefusedError(500, "internal error; see the webhook's log") from error
+        self._observer.answered(path, review, answer, time.perf_counter() - begin)
+        return body
 
-    async def _refuse(self, send: Any, path: str, status: int, reason: str, *, retry_after: str = "") -> None:
-        self._observer.refused(path if path in self._endpoints else "other", status, reason)
-        headers = [(b"retry-after", retry_after.encode())] if retry_after else []
-        await _send(send, status, orjson.dumps({"error": reason}), headers)
+    def _admitted(self, path: str, method: str) -> Endpoint:
+        if self.state is State.REFUSING:
+            raise _RefusedError(503, "this replica is stopping", retry_after="0")
+        if self._under_way > CONCURRENCY:
+            raise _RefusedError(503, "too many reviews under way", retry_after="1")
+        endpoint = self._endpoints.get(path)
+        if endpoint is None:
+            raise _RefusedError(404, "no such endpoint")
+        if method != "POST":
+            raise _RefusedError(405, "reviews are sent by POST")
+        return endpoint
+
+
+class _RefusedError(Exception):
+    """On its way to become an HTTP error."""
+
+    def __init__(self, status: int, reason: str, *, retry_after: str = "") -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+        self.headers = ((b"retry-after", retry_after.encode()),) if retry_after else _NO_HEADERS
 
 
 async def _body(scope: Mapping[str, Any], receive: Any) -> bytes:
@@ -203,20 +217,3 @@ def _budget(scope: Mapping[str, Any]) -> float:
     """The API server says in the query how long it waits; without that we assume its shortest usual wait."""
     found = _TIMEOUT.search(scope.get("query_string", b""))
     return int(found[1]) * MARGIN if found and int(found[1]) else DEFAULT_BUDGET
-
-
-async def _send(
-    send: Any, status: int, body: bytes, headers: list[tuple[bytes, bytes]] | None = None
-) -> None:
-    await send(
-        {
-            "type": "http.response.start",
-            "status": status,
-            "headers": [
-                (b"content-type", b"application/json"),
-                (b"content-length", str(len(body)).encode()),
-                *(headers or ()),
-            ],
-        }
-    )
-    await send({"type": "http.response.body", "body": body})

@@ -1,6 +1,8 @@
 """The webhook's metrics, and the observer and listener that feed them."""
 
+import asyncio
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from argocd.engine import Judgement
 from argocd.judging import Action
@@ -9,6 +11,9 @@ from tiphys import logs, metrics
 from webhook.injecting import Reason
 from webhook.reporting import Denial, Reporter
 from webhook.reviews import Answer, Review
+
+if TYPE_CHECKING:
+    from prometheus_client import Counter
 
 REVIEWS = metrics.counter(
     "tiphys_webhook_reviews_total", "Reviews answered.", labels=("endpoint", "kind", "operation", "result")
@@ -61,25 +66,37 @@ class Counting:
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
+        self._answers: dict[tuple[str, str, str, bool], int] = {}
+        self._seconds: dict[str, list[float]] = {}
         # A metric's child is looked up once for each combination of labels: that is what costs.
-        self._reviews: dict[tuple[str, str, str, str], object] = {}
-        self._seconds: dict[str, object] = {}
-        self._findings: dict[tuple[str, str], object] = {}
+        self._reviews: dict[tuple[str, str, str, bool], Counter] = {}
+        self._findings: dict[tuple[str, str], Counter] = {}
 
     def answered(self, path: str, review: Review, answer: Answer, seconds: float) -> None:
-        result = "allowed" if answer.allowed else "denied"
-        key = (path, review.kind, review.operation, result)
-        child = self._reviews.get(key)
-        if child is None:
-            kind = review.kind if review.kind in JUDGED_KINDS else "other"
-            child = self._reviews[key] = REVIEWS.labels(path.lstrip("/"), kind, review.operation, result)
-            if len(self._reviews) > 1024:  # noqa: PLR2004 - kinds are the caller's to choose
-                self._reviews.clear()
-        child.inc()  # type: ignore[attr-defined]
-        duration = self._seconds.get(path)
-        if duration is None:
-            duration = self._seconds[path] = REVIEW_SECONDS.labels(path.lstrip("/"))
-        duration.observe(seconds)  # type: ignore[attr-defined]
+        """Counted here, and told to the metrics when the loop has answered all that had come by now.
+
+        Processes share these metrics, and each touch of one costs a review as much as reading its fields.
+        """
+        if not self._seconds:
+            asyncio.get_running_loop().call_soon(self._tell)
+        key = (path, review.kind, review.operation, answer.allowed)
+        self._answers[key] = self._answers.get(key, 0) + 1
+        self._seconds.setdefault(path, []).append(seconds)
+
+    def _tell(self) -> None:
+        for key, count in self._answers.items():
+            child = self._reviews.get(key)
+            if child is None:
+                path, kind, operation, allowed = key
+                judged, result = kind if kind in JUDGED_KINDS else "other", "allowed" if allowed else "denied"
+                child = self._reviews[key] = REVIEWS.labels(path.lstrip("/"), judged, operation, result)
+                if len(self._reviews) > 1024:  # noqa: PLR2004 - kinds are the caller's to choose
+                    self._reviews.clear()
+            child.inc(count)
+        for path, seconds in self._seconds.items():
+            metrics.observe_all(REVIEW_SECONDS.labels(path.lstrip("/")), seconds)
+        self._answers.clear()
+        self._seconds.clear()
 
     def refused(self, path: str, status: int, reason: str) -> None:
         REFUSALS.labels(path.lstrip("/"), str(status)).inc()
@@ -106,7 +123,7 @@ class Counting:
             found = self._findings.get(key)
             if found is None:  # as many as there are rules and actions
                 found = self._findings[key] = FINDINGS.labels(*key)
-            found.inc()  # type: ignore[attr-defined]
+            found.inc()
             if judgement.exemption is not None:
                 EXEMPTIONS.labels(judgement.finding.rule).inc()
                 self._reporter.exempted(judgement.finding.rule, judgement.exemption.reason)

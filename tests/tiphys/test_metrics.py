@@ -21,6 +21,19 @@ def test_a_counted_event_is_in_the_exposition() -> None:
     )
 
 
+def test_many_values_observed_at_once_count_as_each_would() -> None:
+    values = [0.0, 0.0004, 0.0005, 0.00051, 0.3, 10.0, 11.0, 5000.0]
+    made = metrics.histogram("tiphys_test_pause_seconds", "Pauses in a test.", labels=("how",))
+    metrics.observe_all(made.labels(how="together"), values)
+    for value in values:
+        made.labels(how="one by one").observe(value)
+
+    told = metrics.exposition().decode()
+    together = {line for line in told.splitlines() if 'how="together"' in line and "_created" not in line}
+    assert any(line.endswith(" 8.0") for line in together)
+    assert {line.replace("together", "one by one") for line in together} <= set(told.splitlines())
+
+
 def test_the_default_registry_of_the_library_stays_out() -> None:
     assert b"python_info" not in metrics.exposition()
 
