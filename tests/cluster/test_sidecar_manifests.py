@@ -55,6 +55,32 @@ def test_an_overlay_is_accepted_and_its_pods_pass_pod_security_restricted(
         cluster.kubectl("delete", "--wait=false", "-k", folder)
 
 
+@pytest.mark.parametrize("overlay", [*SIDECARS, "webhook-only"])
+def test_the_scheduler_is_told_what_matters(cluster: Cluster, overlay: str) -> None:
+    """Several pods are kept apart and some of them kept; a single one can be drained, and leaves a dead node soon."""
+    things = rendered(cluster, overlay)
+    classes = {thing["metadata"]["name"] for thing in things if thing["kind"] == "PriorityClass"}
+    budgets = [thing["spec"] for thing in things if thing["kind"] == "PodDisruptionBudget"]
+    for thing in things:
+        if thing["kind"] != "Deployment":
+            continue
+        pod, labels = thing["spec"]["template"]["spec"], thing["spec"]["template"]["metadata"]["labels"]
+        kept = [
+            budget["minAvailable"]
+            for budget in budgets
+            if budget["selector"]["matchLabels"].items() <= labels.items()
+        ]
+        assert pod["priorityClassName"] in classes
+        if thing["spec"]["replicas"] > 1:
+            assert kept == [1]
+            assert pod["affinity"]["podAntiAffinity"]
+        elif "affinity" in pod:  # the webhook, alone on a node of kind
+            assert kept == [0]
+        else:
+            assert kept == []
+            assert {toleration["tolerationSeconds"] for toleration in pod["tolerations"]} == {30}
+
+
 @pytest.mark.parametrize(
     ("overlay", "account", "verb", "resource", "namespace"),
     [
