@@ -92,10 +92,9 @@ class _Observer(OutboxObserver, InboxObserver):
     def handled(self, peer: str, event: Event, seconds: float) -> None:
         self._link.figures.received.inc()
         self._link.applied(event)
-        log.debug(
-            "applied",
-            **{logs.PEER: peer, logs.KIND: event.target, logs.OPERATION: event.type, logs.KEY: event.subject},
-        )
+        if logs.debugs():
+            fields = {logs.KIND: event.target, logs.OPERATION: event.type, logs.KEY: event.subject}
+            log.debug("applied", **{logs.PEER: peer}, **fields)
         if event.target in OBJECT_TARGETS and event.sent_at is not None:
             passed = (self._link.timing.now() - event.sent_at).total_seconds()
             PROPAGATION.labels(event.target, RECEIVED).observe(max(0.0, passed))

@@ -46,6 +46,8 @@ UID = "uid"
 URL = "url"
 USER = "user"
 
+_level = logging.WARNING
+
 LONGEST_VALUE = 2048
 """Characters of a string: enough for any message of an API server, too few for a manifest."""
 
@@ -73,6 +75,11 @@ def configure(*, level: str = "info", form: str = Form.AUTO, stream: TextIO | No
     logging.basicConfig(handlers=[_Bridge()], level=libraries, force=True)
 
 
+def debugs() -> bool:
+    """Before a line that is written for every event: one that is filtered out later costs 4 us all the same."""
+    return _level <= logging.DEBUG
+
+
 def describe(error: BaseException) -> str:
     """One line, also where the exception has no text of its own."""
     text = " ".join(str(error).split())
@@ -80,6 +87,8 @@ def describe(error: BaseException) -> str:
 
 
 def _configure(*, human: bool, level: int, stream: TextIO | None) -> None:
+    global _level  # noqa: PLW0603 - as global as structlog's own configuration
+    _level = level
     colors = (stream or sys.stderr).isatty() and not os.environ.get("NO_COLOR")
     structlog.configure(
         processors=_processors(human=human, colors=colors),

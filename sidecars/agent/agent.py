@@ -185,8 +185,9 @@ class Agent:
 
     def _tell(self, message: Message, kind: Kind, item: Object) -> bool:
         event = event_about(message, kind, item, source=AGENT_SOURCE)
-        fields = {logs.OPERATION: message.value, logs.KIND: kind.target.value, logs.KEY: event.subject}
-        log.debug("told", **fields)
+        if logs.debugs():
+            fields = {logs.OPERATION: message.value, logs.KIND: kind.target.value, logs.KEY: event.subject}
+            log.debug("told", **fields)
         self._asker.told(message, kind, item)
         return self.link.send(event)
 

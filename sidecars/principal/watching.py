@@ -57,15 +57,9 @@ class Sender:
             event = made[place][1]
             if not agent.link.send(event) and operates:
                 agent.found_no_room(sending.object)
-            log.debug(
-                "told",
-                **{
-                    logs.AGENT: sending.agent,
-                    logs.OPERATION: sending.message.value,
-                    logs.KIND: sending.target.value,
-                    logs.KEY: event.subject,
-                },
-            )
+            if logs.debugs():
+                fields = {logs.OPERATION: sending.message.value, logs.KIND: sending.target.value}
+                log.debug("told", **{logs.AGENT: sending.agent, logs.KEY: event.subject}, **fields)
 
     def event(self, sending: Sending, *, extensions: Mapping[str, str] | None = None) -> Event:
         kind = BY_TARGET[sending.target]

@@ -144,3 +144,10 @@ def test_before_any_configuration_only_warnings_appear_and_on_standard_error(
     assert written.out == ""
     assert "but this" in written.err
     assert "not this" not in written.err
+
+
+def test_whether_lines_for_debugging_are_wanted_is_known_before_they_are_made() -> None:
+    logs.configure(level="debug", stream=io.StringIO())
+    assert logs.debugs()
+    logs.configure(level="info", stream=io.StringIO())
+    assert not logs.debugs()
