@@ -4,10 +4,13 @@ import json
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
+import yaml
+
 from scripts.acceptance.clusters import Done, FailedError, Object, Place, demand, until
 
 NAME = "tiphys-acceptance"
-TEMPLATE = "container: {image: example.test/tiphys, args: [agent]}\n"
+IMAGE = "example.test/tiphys"
+TEMPLATE = f"container: {{image: {IMAGE}, args: [agent]}}\n"
 INJECTION = "tiphys-injection"
 LEAF = "tiphys-webhook-tls"
 
@@ -57,7 +60,7 @@ class Acceptance:
         self._namespace(
             labels={"tiphys.dev/injection": "enabled", "pod-security.kubernetes.io/enforce": "restricted"}
         )
-        self._template()
+        image = self._template_image()
         # Of its own: where no controller runs there is no `default`.
         account = {
             "apiVersion": "v1",
@@ -90,7 +93,9 @@ class Acceptance:
                 ],
             },
         }
-        until(lambda: self._injected(pod), what="a pod with the sidecar tiphys-agent")
+        until(
+            lambda: self._injected(pod, image=image), what=f"a pod with the sidecar tiphys-agent of {image}"
+        )
 
     def stream(self) -> None:
         """A project of the control plane reaches the agent's cluster, and leaves it again."""
@@ -173,10 +178,12 @@ class Acceptance:
         body = {"apiVersion": "v1", **thing, "metadata": {**thing["metadata"], "namespace": NAME}}
         return self._stored(body).get("metadata", {}).get("annotations") or {}
 
-    def _injected(self, pod: Object) -> bool:
+    def _injected(self, pod: Object, *, image: str) -> bool:
         spec = self._stored(pod).get("spec", {})
         containers = [*spec.get("initContainers", ()), *spec.get("containers", ())]
-        return "tiphys-agent" in [container["name"] for container in containers]
+        return ("tiphys-agent", image) in [
+            (container["name"], container["image"]) for container in containers
+        ]
 
     def _stored(self, body: Object) -> Object:
         done = self.control_plane.apply(body, "--dry-run=server", "--output", "json")
@@ -184,12 +191,13 @@ class Acceptance:
         stored: Object = json.loads(done.stdout)
         return stored
 
-    def _template(self) -> None:
-        """Ours only where the admin has none; taken away afterwards."""
+    def _template_image(self) -> str:
+        """Of the admin's template, or of ours where there is none; that is taken away afterwards."""
         place = self.control_plane
         there = place.get("configmap", INJECTION, namespace=place.home)
         if there is not None and "agent" in (there.get("data") or {}):
-            return
+            image: str = yaml.safe_load(there["data"]["agent"])["container"]["image"]
+            return image
         body: Object = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -213,3 +221,4 @@ class Acceptance:
                 "--patch",
                 patch,
             )
+        return IMAGE

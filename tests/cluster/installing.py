@@ -1,11 +1,14 @@
 """An installation by the manifests on local API servers, its programs under the accounts that these give them."""
 
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import yaml
 
 from scripts.acceptance.steps import NAME
 from scripts.cluster.controlplane import Cluster
@@ -17,7 +20,8 @@ AGENT = "prod"
 
 
 @contextmanager
-def installed(cluster: Cluster, overlay: str) -> Iterator[None]:
+def installed(cluster: Cluster, overlay: str | Path) -> Iterator[None]:
+    """One of ours by its name, or an admin's own by its folder."""
     cluster.create_namespace("argocd")
     cluster.kubectl("apply", "--server-side", "-k", str(MANIFESTS / overlay))
     try:
@@ -54,6 +58,21 @@ def sidecar(role: str, cluster: Cluster, *words: str, folder: Path) -> Iterator[
         finally:
             process.kill()
             process.wait(timeout=10)
+
+
+def with_injection(folder: Path, overlay: str, *, image: str) -> Path:
+    """An admin's own overlay as docs/injection.md shows it."""
+    folder.mkdir()
+    template = (MANIFESTS.parent / "components" / "injection" / "templates.yaml").read_text()
+    (folder / "templates.yaml").write_text(template.replace("image: tiphys\n", f"image: {image}\n"))
+    here = Path(os.path.relpath(MANIFESTS.parent, folder.resolve()))
+    kustomization = {
+        "resources": [str(here / "overlays" / overlay)],
+        "components": [str(here / "components" / "injection")],
+        "patches": [{"path": "templates.yaml"}],
+    }
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
+    return folder
 
 
 def tiphys(cluster: Cluster, *words: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 from scripts.acceptance.clusters import Place, until
 from scripts.cluster.controlplane import Cluster
 from scripts.cluster.testing import Clusters
-from tests.cluster.installing import AGENT, certificates, installed, sidecar
+from tests.cluster.installing import AGENT, certificates, installed, sidecar, with_injection
 from tests.webhook.conftest import ROOT, free_port
 from tests.webhook.guard import Guard
 
@@ -20,7 +20,8 @@ from tests.webhook.guard import Guard
 def test_an_installation_passes_the_acceptance_script(clusters: Clusters, tmp_path: Path) -> None:
     control_plane, workload, port = clusters.control_plane, clusters.workload, free_port()
     with ExitStack() as stack:
-        stack.enter_context(installed(control_plane, "control-plane"))
+        own = with_injection(tmp_path / "own", "control-plane", image="images.example.org/tiphys:0.1.0")
+        stack.enter_context(installed(control_plane, own))
         stack.enter_context(installed(workload, "workload-managed"))
         certificates(control_plane, workload, folder=tmp_path)
         guard = Guard(
