@@ -73,8 +73,7 @@ def reads_as(pattern: str, text: str, separators: str = "") -> bool | None:
     """Whether a reader would say that the pattern matches; None where that cannot be told."""
     if len(pattern) > _LONG or globs.compiled(pattern, separators).error:
         return None
-    textbook = _textbook(parsed.parse(pattern), separators)
-    return None if textbook is None else bool(textbook.search(text))
+    return bool(_textbook(parsed.parse(pattern), separators).search(text))
 
 
 def _too_long() -> Surprise:

@@ -186,6 +186,7 @@ def test_a_summary_keeps_annotations_but_not_the_last_applied_copy() -> None:
         "status": {"b": 2},
     }
     assert "labels" not in summarize({"kind": "Secret"})["metadata"]
+    assert summarize({"kind": "AppProject"}) == {"kind": "AppProject", "metadata": {}}
     assert summarize(thing) == {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "AppProject",

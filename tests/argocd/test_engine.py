@@ -313,7 +313,8 @@ def test_what_is_remembered_of_a_project_is_told_again_and_only_what_found_nothi
 def test_more_sets_of_marks_than_are_worth_remembering_are_judged_all_the_same() -> None:
     keys = [f"mark-{number}" for number in range(10)]
     rules = tuple(rule(key, reads=(f"metadata.labels[{key}]",)) for key in keys)
+    configuration = Configuration()
     for number in range(1 << len(keys)):
         had = [key for place, key in enumerate(keys) if number >> place & 1]
-        marked = project(metadata={"labels": dict.fromkeys(had, "")})
-        assert asked(judge(case(marked), today=TODAY, rules=rules)) == had
+        marked = case(project(metadata={"labels": dict.fromkeys(had, "")}), configuration=configuration)
+        assert asked(judge(marked, today=TODAY, rules=rules)) == had

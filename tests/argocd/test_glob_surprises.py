@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argocd import globs
-from argocd.glob_surprises import Kind, surprises
+from argocd.glob_surprises import Kind, reads_as, surprises
 from argocd.globs import Verdict
 
 
@@ -113,3 +113,26 @@ def test_what_does_not_compile_is_no_surprise() -> None:
 @given(st.text(st.sampled_from("ab*?[]{},!^-\\é/"), max_size=14), st.sampled_from(["", "/"]))
 def test_every_pattern_can_be_tried(pattern: str, separators: str) -> None:
     assert isinstance(surprises(pattern, separators), tuple)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "expected"),
+    [
+        ("team-*", "team-a", True),
+        ("team-?", "team-", False),
+        ("a*a", "a", False),
+        ("{a,b}/*", "b/c", True),
+        ("[!a]", "b", True),
+        ("[a", "a", None),
+        ("a" * 301, "a", None),
+    ],
+)
+def test_a_reader_takes_a_pattern_for_what_textbooks_say(
+    pattern: str, text: str, *, expected: bool | None
+) -> None:
+    assert reads_as(pattern, text) is expected
+
+
+def test_to_a_reader_a_star_stops_at_a_separator() -> None:
+    assert reads_as("a*", "a/b") is True
+    assert reads_as("a*", "a/b", "/") is False

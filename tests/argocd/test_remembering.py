@@ -89,12 +89,13 @@ def test_another_list_makes_no_difference(look: Look) -> None:
 def test_the_memory_is_bounded(look: Look) -> None:
     again = recall(look)
     for number in range(remembering.MOST + 1):
-        again(case({"roles": number}))
+        again(case({"roles": f"one of many: {number}"}))
     taken = look.taken
-    again(case({"roles": remembering.MOST}))
+    again(case({"roles": f"one of many: {remembering.MOST}"}))
     assert look.taken == taken
-    again(case({"roles": 0}))
+    again(case({"roles": "one of many: 0"}))
     assert look.taken == taken + 1
+    assert len(remembering._MEMORIES) == remembering.MOST
 
 
 def test_a_look_that_found_nothing_is_known_by_that() -> None:

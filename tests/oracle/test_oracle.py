@@ -54,7 +54,7 @@ def answers() -> Any:
     return module
 
 
-@pytest.mark.parametrize(("file", "suite"), _suites())
+@pytest.mark.parametrize(("file", "suite"), list(_suites()))
 def test_tiphys_answers_as_argocd_and_its_agent_do(file: str, suite: Any, answers: Any) -> None:
     wrong = []
     unexpected = []
