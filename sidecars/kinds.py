@@ -83,9 +83,12 @@ def event_about(
     )
 
 
+_MESSAGES = frozenset(Message)
+
+
 def message_of(event: Event) -> Message:
     word = event.type.removeprefix(PREFIX)
-    if word not in set(Message):
+    if word not in _MESSAGES:
         raise MalformedError(f"{event.type[:80]!r} says nothing that can happen to a {event.target}")
     return Message(word)
 

@@ -27,8 +27,9 @@ log = logs.get_logger()
 class InboxLimits:
     # What waits to be applied; a peer's window of 256 events of 30 kB fits.
     bytes: int = 8 << 20
-    # Enough to keep an API server busy that answers a write in 5 to 10 ms and takes 400 a second.
-    workers: int = 16
+    # An API server that takes 400 writes a second answers in 10 ms; a busy one, which others write to as well,
+    # takes several times as long, and with fewer at a time a burst would queue up here.
+    workers: int = 32
     # Nothing that an API server does for one event takes longer than its own request timeout.
     handling_seconds: float = 60.0
     retry: Backoff = field(default_factory=lambda: Backoff(base=0.2, ceiling=30.0))

@@ -6,7 +6,7 @@ same one twice is a duplicate. `envelopes` turns events into bytes and back.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -129,10 +129,24 @@ class Event:
         """
         if not self.expects_acknowledgement or (SENT_AT in self.extensions and not also):
             return self
-        moment = self.extensions.get(SENT_AT) or (
-            now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f").rstrip("0").rstrip(".") + "Z"
+        moment = self.extensions.get(SENT_AT) or _moment(now)
+        return Event(  # for every event, and `dataclasses.replace` takes three times as long
+            type=self.type,
+            target=self.target,
+            resource_id=self.resource_id,
+            event_id=self.event_id,
+            subject=self.subject,
+            payload=self.payload,
+            extensions={**self.extensions, **(also or {}), SENT_AT: moment},
+            source=self.source,
+            id=self.id,
         )
-        return replace(self, extensions={**self.extensions, **(also or {}), SENT_AT: moment})
+
+
+def _moment(now: datetime) -> str:
+    """As Go writes it: without the zeros at a fraction's end."""
+    text = now.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds")
+    return text.rstrip("0").rstrip(".") + "Z"
 
 
 def fresh_id() -> str:
