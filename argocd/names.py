@@ -16,8 +16,6 @@ IN_CLUSTER_SERVER = "https://kubernetes.default.svc"
 TRACKING_ID = "argocd.argoproj.io/tracking-id"
 INSTALLATION_ID = "argocd.argoproj.io/installation-id"
 INSTANCE_LABEL = "app.kubernetes.io/instance"
-LEGACY_INSTANCE_LABEL = "applications.argoproj.io/app-name"
-"""Up to v0.10; the one key whose value Argo CD also writes into pod templates."""
 
 PROPOSED_TRACKING_ID = "app.kubernetes.io/instance"
 """The proposal's annotation has the name of the released label."""
@@ -79,7 +77,6 @@ GLOBAL_PROJECTS_KEY = "globalProjects"
 IN_CLUSTER_ENABLED_KEY = "cluster.inClusterEnabled"
 APPLICATION_NAMESPACES_KEY = "application.namespaces"
 """In argocd-cmd-params-cm, as the two below."""
-APPLICATION_SET_NAMESPACES_KEY = "applicationsetcontroller.namespaces"
 ALLOWED_SCM_PROVIDERS_KEY = "applicationsetcontroller.allowed.scm.providers"
 
 # -- Service accounts ----------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ State is told when it differs: an object that changed only in its status, in wha
 in bookkeeping is not sent again. Commands (operation, termination, refresh) are told once, when they appear.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -15,13 +15,9 @@ from argocd.agent_index import AgentIndex
 from argocd.reading import mapping, sequence, text, value
 from argocd.rewriting import project_for_agent
 from argocd.routing import (
-    AgentMapping,
     Mode,
-    ModeOf,
     agent_of_application,
-    is_autonomous_mirror,
     project_of_repository,
-    route_project,
 )
 
 Object = Mapping[str, Any]
@@ -200,38 +196,6 @@ def application_messages(old: Object | None, new: Object | None, *, mode: Mode |
 
 def _phase(application: Object) -> str:
     return text(application, "status", "operationState", "phase")
-
-
-def current_state(
-    agent: str,
-    *,
-    projects: Iterable[Object],
-    repositories: Iterable[Object],
-    gpg_keys: Object | None,
-    mapped_by: AgentMapping,
-    argocd_namespace: str,
-    mode_of: ModeOf | None = None,
-) -> Iterator[Sending]:
-    """What a managed agent is told when it connects: its projects, their repositories, the key ring.
-
-    A project that is a mirror itself is left out. With `mode_of` only an autonomous agent's is one; without,
-    as for argocd-agent, every project with a source is, also what a promoted replica was given.
-    """
-    sent = set()
-    for project in projects:
-        has_source = names.SOURCE_UID in mapping(project, "metadata", "annotations")
-        is_mirror = has_source if mode_of is None else is_autonomous_mirror(project, mode_of=mode_of)
-        if is_mirror or ignoring.is_ignored(project):
-            continue
-        if route_project(project, agent, mapped_by=mapped_by).goes:
-            sent.add(text(project, "metadata", "name"))
-            copy = project_for_agent(project, agent=agent, mapped_by=mapped_by)
-            yield Sending(agent, Message.SPEC_UPDATE, Target.PROJECT, copy)
-    for secret in repositories:
-        if project_of_repository(secret, argocd_namespace=argocd_namespace) in sent:
-            yield Sending(agent, Message.SPEC_UPDATE, Target.REPOSITORY, under_first_identity(secret))
-    if gpg_keys is not None and not ignoring.is_ignored(gpg_keys):
-        yield Sending(agent, Message.SPEC_UPDATE, Target.GPG_KEYS, gpg_keys)
 
 
 def repository_sendings(

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -181,54 +181,15 @@ def admits_application(
     mapped_by: AgentMapping,
 ) -> bool:
     """Whether a principal deals with an Application at all."""
-    return not _why_not_admitted(application, allowed_namespaces, principal_namespace, mapped_by)
-
-
-def _why_not_admitted(
-    application: Mapping[str, Any],
-    allowed_namespaces: list[str],
-    principal_namespace: str,
-    mapped_by: AgentMapping,
-) -> str:
     if ignoring.is_ignored(application):
-        return f"it has the label {names.IGNORE_SYNC}"
-    patterns = [*allowed_namespaces]
+        return False
+    patterns = allowed_namespaces
     if mapped_by is AgentMapping.DESTINATION:
-        if principal_namespace:
-            patterns.append(principal_namespace)
         if text(application, "spec", "destination", "name") in {"", names.IN_CLUSTER_NAME}:
-            return "spec.destination.name names no agent"
-    namespace = text(application, "metadata", "namespace")
-    if not namespace_is_allowed(namespace, patterns):
-        return f"the principal does not look into the namespace {namespace}"
-    return ""
-
-
-def explain_application(
-    application: Mapping[str, Any],
-    *,
-    allowed_namespaces: list[str],
-    principal_namespace: str,
-    mapped_by: AgentMapping,
-    mode_of: ModeOf,
-) -> Route:
-    """Which agent an Application on the principal belongs to, and whether it gets there."""
-    agent = agent_of_application(application, mapped_by=mapped_by, mode_of=mode_of)
-    refusal = _why_not_admitted(application, allowed_namespaces, principal_namespace, mapped_by)
-    if refusal:
-        return Route(agent, goes=False, because=refusal)
-    if mode_of(agent) is None:
-        return Route(agent, goes=False, because="no such agent is known")
-    if mode_of(agent) is Mode.AUTONOMOUS:
-        return Route(
-            agent, goes=False, because="the agent is autonomous: it says itself what its applications are"
-        )
-    field = (
-        "metadata.namespace"
-        if agent == text(application, "metadata", "namespace")
-        else "spec.destination.name"
-    )
-    return Route(agent, goes=True, because=f"{field} names it")
+            return False
+        if principal_namespace:
+            patterns = [*allowed_namespaces, principal_namespace]
+    return namespace_is_allowed(text(application, "metadata", "namespace"), patterns)
 
 
 def namespace_is_allowed(namespace: str, patterns: list[str]) -> bool:
@@ -250,26 +211,6 @@ def project_of_repository(secret: Mapping[str, Any], *, argocd_namespace: str) -
 def match_namespace(pattern: str, text: str) -> Verdict:
     """One entry of a list of namespaces: a glob or a `/regular expression/`."""
     return pattern_lists.in_list((pattern,), text)
-
-
-def explain_repository(
-    secret: Mapping[str, Any],
-    agent: str,
-    *,
-    project: Mapping[str, Any] | None,
-    argocd_namespace: str,
-    mapped_by: AgentMapping,
-    mode_of: ModeOf,
-) -> Route:
-    """Whether an agent gets a repository Secret; `project` is the one that it names, if there is one."""
-    name = project_of_repository(secret, argocd_namespace=argocd_namespace)
-    if not name:
-        because = "only a repository or repo-creds Secret with a project, in Argo CD's namespace, is sent"
-        return Route(agent, goes=False, because=because)
-    if project is None:
-        return Route(agent, goes=False, because=f"there is no project {name}")
-    route = explain_project(project, agent, mapped_by=mapped_by, mode_of=mode_of)
-    return replace(route, because=f"project {name}: {route.because}")
 
 
 def _server_pattern(server: str) -> str:

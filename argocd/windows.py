@@ -1,10 +1,9 @@
-"""Sync windows: what Argo CD's API server checks, which two are the same, and which applications one is about."""
+"""Sync windows: what Argo CD's API server checks, and which two are the same."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from argocd import cron, durations, pattern_lists, reading, runes
-from argocd.globs import Verdict
+from argocd import cron, durations, reading, runes
 from argocd.policy import Version
 
 Window = Mapping[str, Any]
@@ -67,36 +66,3 @@ def identity(window: Window, *, version: Version) -> tuple[Any, ...]:
 
 def _texts(window: Window, key: str) -> list[str]:
     return [item if isinstance(item, str) else "" for item in reading.sequence(window, key)]
-
-
-def applies_to(window: Window, application: Mapping[str, Any]) -> Verdict:
-    """Whether the window is about the application.
-
-    By default one list that matches is enough; with `andOperator` all lists that there are must match.
-    Denials do not count here: `!a` is a text like any other.
-    """
-    destination = reading.mapping(application, "spec", "destination")
-    candidates = {
-        "applications": [reading.text(application, "metadata", "name")],
-        "clusters": list(filter(None, (reading.text(destination, key) for key in ("name", "server")))),
-        "namespaces": [reading.text(destination, "namespace")],
-    }
-    every = reading.value(window, "andOperator") is True
-    verdict = Verdict.NO
-    for key, texts in candidates.items():
-        patterns = _texts(window, key)
-        if not patterns:
-            continue
-        verdict = _first_match(patterns, texts)
-        if verdict not in {Verdict.YES, Verdict.NO} or (verdict is Verdict.YES) != every:
-            return verdict
-    return verdict
-
-
-def _first_match(patterns: list[str], texts: list[str]) -> Verdict:
-    for pattern in patterns:
-        for text in texts:
-            verdict = pattern_lists.match(pattern, text, negation=False)
-            if verdict is not Verdict.NO:
-                return verdict
-    return Verdict.NO

@@ -17,9 +17,17 @@ MAX_DEPTH = 64
 MAX_NODES = 200_000
 """With aliases followed. A ConfigMap holds at most 1 MiB, which is fewer nodes in any honest file."""
 
+TEXT = 64
+"""Characters of a text that take as much memory as a value does."""
+
 
 class YamlError(ValueError):
-    """One line: what is wrong and where."""
+    """One line: what is wrong and where. `problem` and `line` have it apart, where a line is known."""
+
+    def __init__(self, problem: str, *, line: int = 0) -> None:
+        super().__init__(f"line {line}: {problem}" if line else problem)
+        self.problem = problem
+        self.line = line
 
 
 def load(text: str) -> Any:
@@ -36,8 +44,9 @@ def load(text: str) -> Any:
         raise YamlError(" ".join(str(error).split())) from error
 
 
-def refuse_hostile(text: str) -> None:
-    nodes = 0
+def refuse_hostile(text: str, *, most: int = MAX_NODES, in_all: int = MAX_NODES) -> None:
+    """`most` values in one document, `in_all` in the text: documents are read one after the other."""
+    nodes = earlier = 0
     sizes: dict[str | None, int] = {}
     opened: list[tuple[str | None, int]] = []
     for event in yaml.parse(text, Loader=_LOADER):
@@ -48,11 +57,15 @@ def refuse_hostile(text: str) -> None:
             anchor, before = opened.pop()
             sizes[anchor] = nodes - before
         elif isinstance(event, yaml.ScalarEvent):
-            sizes[event.anchor] = 1
+            sizes[event.anchor] = _weight(event)
+        elif isinstance(event, yaml.DocumentEndEvent):
+            earlier, nodes = earlier + nodes, 0
+            sizes.clear()
         if len(opened) > MAX_DEPTH:
             raise _refusal(event, f"nested deeper than {MAX_DEPTH} levels")
-        if nodes > MAX_NODES:
-            raise _refusal(event, f"more than {MAX_NODES} values")
+        if nodes > most or earlier + nodes > in_all:
+            limit = most if nodes > most else in_all
+            raise _refusal(event, f"more than {limit} values{' in one document' if limit < in_all else ''}")
 
 
 def _size(event: Any, sizes: dict[str | None, int]) -> int:
@@ -63,9 +76,14 @@ def _size(event: Any, sizes: dict[str | None, int]) -> int:
     if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent):
         if event.tag not in {None, "!"}:
             raise _refusal(event, f"the tag {event.tag} is not supported")
-        return 1
+        return _weight(event) if isinstance(event, yaml.ScalarEvent) else 1
     return 0
 
 
+def _weight(event: Any) -> int:
+    """A long text counts as several values: aliases of one would make it longer than memory."""
+    return 1 + len(event.value) // TEXT
+
+
 def _refusal(event: Any, reason: str) -> YamlError:
-    return YamlError(f"line {event.start_mark.line + 1}: {reason}")
+    return YamlError(reason, line=event.start_mark.line + 1)

@@ -13,7 +13,6 @@ from argocd.propagation import (
     Target,
     application_messages,
     application_sendings,
-    current_state,
     differs,
     project_sendings,
     refresh_requested,
@@ -192,70 +191,6 @@ def test_a_refresh_is_requested_once() -> None:
     assert refresh_requested({}, with_annotations(refresh="hard"))
     assert not refresh_requested(with_annotations(refresh="hard"), with_annotations(refresh="hard"))
     assert not refresh_requested(with_annotations(refresh="hard"), {})
-
-
-def state_row(projects: list[Any], repositories: list[Any], events: int, **gpg: Any) -> Any:
-    return pytest.param(projects, repositories, gpg.get("gpg"), events)
-
-
-def sent_to(agent: str, **parts: Any) -> dict[str, Any]:
-    return project(name="proj1", destinations=[{"name": agent}], sourceNamespaces=[agent], **parts)
-
-
-KEYS: dict[str, Any] = {"metadata": {"name": names.ARGOCD_GPG_KEYS_CM}, "data": {}}
-REPO = repository(project="proj1")
-
-
-@pytest.mark.parametrize(
-    ("projects", "repositories", "keys", "events"),
-    [
-        state_row([sent_to("test-agent")], [], 1),
-        state_row([sent_to("other-agent")], [], 0),
-        state_row([sent_to("test-agent", annotations={names.SOURCE_UID: "some-uid"})], [], 0),
-        state_row([sent_to("test-agent", labels=IGNORED)], [], 0),
-        state_row([sent_to("test-agent", labels={names.IGNORE_SYNC: "false"})], [], 1),
-        state_row([sent_to("test-agent")], [REPO], 2),
-        state_row([sent_to("test-agent")], [repository(kind="repo-creds", project="proj1")], 2),
-        state_row([sent_to("test-agent")], [repository(project="unknown-project")], 1),
-        state_row([sent_to("test-*")], [REPO], 2),
-        state_row([sent_to("test-agent")], [repository(project="proj1", labels=IGNORED)], 1),
-        state_row([sent_to("test-agent", labels=IGNORED)], [REPO], 0),
-        state_row([sent_to("test-agent")], [REPO], 3, gpg=KEYS),
-        state_row([sent_to("test-agent")], [REPO], 2, gpg={"metadata": {"labels": IGNORED}}),
-    ],
-)
-def test_a_managed_agent_that_connects_is_told_what_is_its(
-    projects: Any, repositories: Any, keys: Any, events: int
-) -> None:
-    found = list(
-        current_state(
-            "test-agent",
-            projects=projects,
-            repositories=repositories,
-            gpg_keys=keys,
-            mapped_by=AgentMapping.NAMESPACE,
-            argocd_namespace="argocd",
-        )
-    )
-    assert len(found) == events
-    assert {sending.message for sending in found} <= {SPEC_UPDATE}
-    if found:
-        assert found[0].target is Target.PROJECT
-
-
-def test_a_promoted_replica_tells_what_it_was_given() -> None:
-    replicated = sent_to("test-agent", annotations={names.SOURCE_UID: "first"})
-    mirror = sent_to("edge", annotations={names.SOURCE_UID: "u"})
-    [sending] = current_state(
-        "test-agent",
-        projects=[replicated, mirror],
-        repositories=[],
-        gpg_keys=None,
-        mapped_by=AgentMapping.NAMESPACE,
-        argocd_namespace="argocd",
-        mode_of={"test-agent": Mode.MANAGED, "edge": Mode.AUTONOMOUS}.get,
-    )
-    assert sending.object["metadata"]["uid"] == "first"
 
 
 REACHED = {"one": ["agent1"], "two": ["agent2"], "both": ["agent1", "agent2"], "none": []}

@@ -15,9 +15,7 @@ from argocd.routing import (
     admits_application,
     agent_of_application,
     destination_verdict,
-    explain_application,
     explain_project,
-    explain_repository,
     is_autonomous_mirror,
     namespace_is_allowed,
     project_of_repository,
@@ -212,77 +210,6 @@ def test_without_a_principal_namespace_none_is_added() -> None:
         app, allowed_namespaces=[], principal_namespace="", mapped_by=AgentMapping.DESTINATION
     )
     assert not namespace_is_allowed("x", [])
-
-
-@pytest.mark.parametrize(
-    ("app", "mapped_by", "route"),
-    [
-        (application(), NAMESPACE, ("agent-a", True, "metadata.namespace names it")),
-        (
-            application(destination={"name": "agent-b"}),
-            DESTINATION,
-            ("agent-b", True, "spec.destination.name names it"),
-        ),
-        (
-            application(namespace="other"),
-            NAMESPACE,
-            ("other", False, "the principal does not look into the namespace other"),
-        ),
-        (application(namespace="agent-x"), NAMESPACE, ("agent-x", False, "no such agent is known")),
-        (
-            application(destination={"name": "edge"}),
-            DESTINATION,
-            ("edge", False, "the agent is autonomous: it says itself what its applications are"),
-        ),
-        (
-            application(destination={"server": "x"}),
-            DESTINATION,
-            ("", False, "spec.destination.name names no agent"),
-        ),
-    ],
-)
-def test_why_an_application_goes_where_it_goes(app: Any, mapped_by: AgentMapping, route: Any) -> None:
-    found = explain_application(
-        app,
-        allowed_namespaces=["agent-*"],
-        principal_namespace="argocd",
-        mapped_by=mapped_by,
-        mode_of=MODES.get,
-    )
-    assert (found.agent, found.goes, found.because) == route
-
-
-@pytest.mark.parametrize(
-    ("secret", "its_project", "goes", "because"),
-    [
-        (
-            repository(project=None),
-            None,
-            False,
-            "only a repository or repo-creds Secret with a project, in Argo CD's namespace, is sent",
-        ),
-        (repository(), None, False, "there is no project shop"),
-        (repository(), project(), False, "project shop: no entry of spec.sourceNamespaces matches it"),
-        (
-            repository(),
-            project(destinations=[{"name": "agent-a"}], sourceNamespaces=["*"]),
-            True,
-            "project shop: spec.destinations name it",
-        ),
-    ],
-)
-def test_why_a_repository_goes_where_it_goes(
-    *, secret: Any, its_project: Any, goes: bool, because: str
-) -> None:
-    route = explain_repository(
-        secret,
-        "agent-a",
-        project=its_project,
-        argocd_namespace="argocd",
-        mapped_by=NAMESPACE,
-        mode_of=MODES.get,
-    )
-    assert (route.goes, route.because) == (goes, because)
 
 
 @pytest.mark.parametrize(

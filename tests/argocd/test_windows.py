@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from argocd import cron, durations, windows
-from argocd.globs import Verdict
 
 GOOD = {"kind": "allow", "schedule": "0 8 * * 1-5", "duration": "1h", "applications": ["*"]}
 
@@ -59,38 +58,14 @@ def test_before_3_2_three_fields_decided() -> None:
     assert one == other
 
 
-def application(**destination: str) -> dict[str, Any]:
-    return {"metadata": {"name": "web"}, "spec": {"destination": {"namespace": "shop", **destination}}}
-
-
-@pytest.mark.parametrize(
-    ("window", "destination", "verdict"),
-    [
-        ({}, {}, "no"),
-        ({"applications": ["w*"]}, {}, "yes"),
-        ({"applications": ["x", "web"]}, {}, "yes"),
-        ({"applications": ["x"]}, {}, "no"),
-        ({"applications": ["x"], "namespaces": ["shop"]}, {}, "yes"),
-        ({"applications": ["x"], "namespaces": ["shop"], "andOperator": True}, {}, "no"),
-        ({"applications": ["web"], "namespaces": ["shop"], "andOperator": True}, {}, "yes"),
-        ({"clusters": ["eu"]}, {"name": "eu"}, "yes"),
-        ({"clusters": ["https://eu"]}, {"server": "https://eu"}, "yes"),
-        ({"clusters": ["*"]}, {}, "no"),
-        ({"namespaces": ["!shop"]}, {}, "no"),
-        ({"namespaces": ["{shop*,shop}"]}, {}, "panic"),
-        ({"namespaces": [None]}, {}, "no"),
-    ],
-)
-def test_a_window_is_about_an_application(window: Any, destination: dict[str, str], verdict: str) -> None:
-    assert windows.applies_to(window, application(**destination)) is Verdict(verdict)
-
-
 def test_long_texts_are_judged_and_not_remembered() -> None:
-    caches = (cron._remembered, cron._short_field, durations._remembered)
-    before = [cache.cache_info().currsize for cache in caches]
+    def remembered() -> list[int]:
+        return [one.cache_info().currsize for one in (cron._remembered, durations._remembered)]
+
+    assert windows.problems(GOOD) == []
+    before = remembered()
     assert windows.problems({**GOOD, "description": "x" * 301})
     assert windows.problems({**GOOD, "schedule": "x" * 301})
     assert windows.problems({**GOOD, "schedule": f"{','.join(['1'] * 300)} * * * *"}) == []
     assert windows.problems({**GOOD, "duration": "1h" * 301}) == []
-    assert before[0] == cron._remembered.cache_info().currsize
-    assert before[2] == durations._remembered.cache_info().currsize
+    assert remembered() == before
