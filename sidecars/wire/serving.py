@@ -201,6 +201,9 @@ class Server:
     async def _serve(self, session: Session, context: Any) -> None:
         """Ends with a code on which Go agents connect anew: with any other they would read on for ever."""
         peer = session.peer
+        if not await self._begun(peer, context):
+            log.info("stream ended", **{logs.AGENT: peer.name, logs.REASON: "left before it began"})
+            return
         work: asyncio.Future[Any] = asyncio.ensure_future(self._served(peer, context))
         cut_because: asyncio.Future[Any] = session.cut_because
         STREAMS.inc()
@@ -226,18 +229,23 @@ class Server:
             )
             await context.abort(grpc.StatusCode.UNAVAILABLE, "the stream failed on the principal's side")
 
-    async def _served(self, peer: Peer, context: Any) -> None:
-        ours = self._listening.announcement
+    async def _begun(self, peer: Peer, context: Any) -> bool:
+        """Before the stream may be cut: whoever cancels this has grpc send the metadata twice, which it refuses,
+        and the agent never learns that it was cut off.
+        """
         if announcing.GZIP in peer.announced.extensions:
             context.set_compression(grpc.Compression.Gzip)
         try:
-            await context.send_initial_metadata(ours.metadata())
-        except aio.BaseError as error:
-            raise StreamLostError(f"{peer.name} left before its stream began", code="CANCELLED") from error
+            await context.send_initial_metadata(self._listening.announcement.metadata())
+        except aio.BaseError:
+            return False
+        return True
+
+    async def _served(self, peer: Peer, context: Any) -> None:
         stream = Stream(
             read=context.read,
             write=context.write,
-            extensions=ours.common(peer.announced),
+            extensions=self._listening.announcement.common(peer.announced),
             label=peer.name,
             source="",
             max_message_bytes=self._listening.max_message_bytes,

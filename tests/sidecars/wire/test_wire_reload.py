@@ -109,6 +109,20 @@ async def test_an_agent_that_is_ours_no_more_is_cut(principal: Principal) -> Non
         assert await refusal(call.read()) == GONE
 
 
+async def test_a_stream_that_is_cut_while_it_begins_ends_for_its_agent_too(principal: Principal) -> None:
+    async with principal.channel() as channel:
+        token = ("authorization", (await login(channel)).accessToken)
+        for _ in range(20):
+            call = subscribe(channel, token)
+            while not len(principal.server.sessions):  # noqa: ASYNC110 - the moment it opens, not later
+                await asyncio.sleep(0)
+            principal.gate.strangers.add("agent-1")
+            await principal.server.recheck()
+            async with asyncio.timeout(PATIENCE):
+                assert await refusal(call.read()) == GONE
+            principal.gate.strangers.clear()
+
+
 async def test_a_bundle_without_authorities_is_refused_and_everybody_stays(principal: Principal) -> None:
     async with opened(principal) as (_, _, call):
         with pytest.raises(Exception, match="no valid certificate"):
