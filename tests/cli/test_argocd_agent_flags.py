@@ -1,5 +1,7 @@
 """An installation of argocd-agent changes its image and nothing else: its flags and variables are all taken."""
 
+import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from cli.sidecar_options import UNUSED_VARIABLES, own_namespace, warn_of_unused
 from kube.embedded import EmbeddedStore
 from sidecars.materials import Joined, first
 from tests.sidecars.logged import logged
+from tests.sidecars.wire.go_binary import BINARY
 
 # Flag, variable, a value that is not the default. As argocd-agent 0.9 and its main branch have them.
 PRINCIPAL = [
@@ -222,3 +225,13 @@ async def test_a_certificate_may_be_made_at_the_start() -> None:
 def test_a_certificate_from_a_secret_and_authorities_from_a_file_may_be_mixed() -> None:
     options = given(agent.command, "--server-address=hub", "--root-ca-path=/tls/ca.crt")
     assert isinstance(agent.serving(EmbeddedStore(), options).source, Joined)
+
+
+@pytest.mark.skipif(not BINARY, reason="ARGOCD_AGENT_BIN names no argocd-agent")
+@pytest.mark.parametrize(("name", "command"), [("principal", principal.command), ("agent", agent.command)])
+def test_a_real_argocd_agent_has_no_flag_that_is_unknown_here(name: str, command: click.Command) -> None:
+    done = subprocess.run([BINARY, name, "--help"], capture_output=True, text=True, check=False, timeout=30)
+    theirs = set(re.findall(r"^ +(?:-\w, )?(--[a-z0-9-]+)", done.stdout + done.stderr, re.MULTILINE))
+    ours = {flag for param in command.params for flag in param.opts}
+    assert len(theirs) > 30
+    assert theirs - ours == {"--help"}
