@@ -82,6 +82,9 @@ AGENT_DISCARDED = metrics.describe(
     "Events that can never be sent.",
     labels=("event_type", "resource_type"),
 )
+CONNECTED = metrics.describe(
+    "agent_connected_with_principal", "gauge", "Agents with an open stream, as argocd-agent 0.9 calls it."
+)
 CONNECTION_TIME = metrics.describe(
     "principal_agent_avg_connection_time", "gauge", "Minutes that connected agents have been so, on average."
 )
@@ -185,6 +188,7 @@ def principal_figures(links: Links) -> bytes:
                 for what, count in link.tally.discarded.items()
             ),
         ),
+        _rows(CONNECTED, [((), len(minutes))]),
         _rows(CONNECTION_TIME, [((), sum(minutes) / len(minutes) if minutes else 0.0)]),
     )
 

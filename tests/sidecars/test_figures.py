@@ -129,6 +129,7 @@ async def test_both_ends_count_attempts_and_failures_by_kind_direction_and_agent
         assert found("principal_events_sent") - before("principal_events_sent") >= 3
         assert found("principal_events_received") - before("principal_events_received") >= 2
         assert found("argocd_principal_connected_agents") == 1
+        assert found("agent_connected_with_principal") == 1
         assert found("argocd_principal_agent_connections_total", agent_name=AGENT) >= 1
         assert 0 < found("principal_agent_avg_connection_time") < PATIENCE / 60
         assert found("argocd_agent_build_info", version=__version__, git_revision="") == 1
