@@ -34,6 +34,10 @@ _NUMBER_TAGS = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"})
 _ALIAS = re.compile(r"(?:^|[\s,\[{:-])\*\w", re.MULTILINE)
 _DEEP_LINE = re.compile(r"^(?: {200}|(?:- ){60})", re.MULTILINE)
 _MANY_BRACKETS = 2_000
+MOST_VALUES = 500_000
+"""In one document, aliases followed: some 200 MB while it is read, and a List of thousands of Applications."""
+_MOST_IN_FILE = 8 * MOST_VALUES
+"""Half a minute at most; what an honest file of FILE_LIMIT holds."""
 _STEP = re.compile(r"\[(\d+)\]|\[([^\]]+)\]|([^.\[\]]+)")
 
 _CONSTRUCTOR = yaml.constructor.SafeConstructor()
@@ -227,6 +231,7 @@ def _looks_hostile(text: str) -> bool:
     """Cheap signs of nesting or aliases; only then the careful look at every event is worth its time."""
     return (
         text.count("[") + text.count("{") > _MANY_BRACKETS
+        or text.count("\n") + text.count(",") > MOST_VALUES // 2  # a key and its value for each
         or _ALIAS.search(text) is not None
         or _DEEP_LINE.search(text) is not None
     )
@@ -234,7 +239,9 @@ def _looks_hostile(text: str) -> bool:
 
 def _refuse_hostile(text: str) -> None:
     try:
-        yaml_reading.refuse_hostile(text)
+        yaml_reading.refuse_hostile(text, most=MOST_VALUES, in_all=_MOST_IN_FILE)
+    except yaml_reading.YamlError as error:
+        raise UnreadableError(f"refused: {error.problem}", line=error.line or 1) from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from cli import judging
 from cli.check import command
+from cli.manifests import MOST_VALUES
 from tests.cli.terminals import on_a_terminal
 
 GOOD = (
@@ -97,21 +98,45 @@ def test_the_rest_is_judged_beside_what_cannot_be_read(tmp_path: Path) -> None:
     assert time.monotonic() - started < 20
 
 
-def test_a_file_of_a_hundred_megabytes_costs_no_memory(tmp_path: Path) -> None:
-    with (tmp_path / "large.yaml").open("wb") as large:
-        large.write(b"a: b\n" * 100_000)
-        large.truncate(100 * 1024 * 1024)
+def peak(folder: Path) -> tuple[int, float]:
+    """What it ended with, and MiB, of a process that checks the folder."""
     code = (
         "import sys\nfrom cli.check import command\n"
         "try:\n    command(sys.argv[1:])\nexcept SystemExit as end:\n"
         "    print(end.code, open('/proc/self/status').read().partition('VmHWM:')[2].split()[0])\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True, timeout=60
     )
     ended, kibibytes = map(int, done.stdout.split()[-2:])
+    return ended, kibibytes / 1024
+
+
+def test_a_file_of_a_hundred_megabytes_costs_no_memory(tmp_path: Path) -> None:
+    with (tmp_path / "large.yaml").open("wb") as large:
+        large.write(b"a: b\n" * 100_000)
+        large.truncate(100 * 1024 * 1024)
+    ended, mebibytes = peak(tmp_path)
     assert ended == 2
-    assert kibibytes < 120 * 1024
+    assert mebibytes < 120
+
+
+@pytest.mark.parametrize(
+    ("text", "ends_with", "limit"),
+    [
+        ("a:\n" + "- x\n" * (MOST_VALUES - 10), 0, 350),
+        ("a:\n" + "- x\n" * 4_000_000, 2, 120),
+        ("a: [" + "x," * 8_000_000 + "x]\n", 2, 120),
+        (f"a: &a {'x' * 1_000_000}\nb: [{'*a, ' * 100_000}]\n", 2, 120),
+    ],
+    ids=["just small enough", "many lines", "one line", "aliases of one long text"],
+)
+def test_memory_is_bounded_whatever_a_file_holds(
+    text: str, ends_with: int, limit: int, tmp_path: Path
+) -> None:
+    ended, mebibytes = peak(write(tmp_path, a=text))
+    assert ended == ends_with
+    assert mebibytes < limit
 
 
 def test_what_lies_in_one_run_are_neighbours(tmp_path: Path) -> None:

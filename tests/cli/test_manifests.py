@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cli.manifests import Manifest, Unreadable, find_files, read_file
+from cli.manifests import MOST_VALUES, Manifest, Unreadable, find_files, read_file
 
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     f"{after}: &{after} [{','.join([f'*{before}'] * 9)}]\n" for before, after in itertools.pairwise("abcdefg")
@@ -67,10 +67,15 @@ def test_anchors_and_merges_are_followed(tmp_path: Path) -> None:
         ("a: !!python/object:os.system x\n", 1, "is not plain YAML"),
         ("? {a: b}\n: c\n", 1, "a key must be a scalar"),
         ("a: {<<: 1}\n", 1, "<< needs a mapping"),
-        ("a: &a [*a]\n", 1, "not YAML"),
+        ("a: &a [*a]\n", 1, "refused: alias a of what contains it"),
+        ("a: 1\nb: &b {c: *b}\n", 2, "refused: alias b of what contains it"),
         ("[" * 100_000, 1, "nested deeper"),
         ("- " * 100_000 + "x", 1, "nested deeper"),
         (BOMB, 5, "more than"),
+        ("a:\n" + "- x\n" * (MOST_VALUES + 1), MOST_VALUES, "in one document"),
+        ("a: [" + "x," * (MOST_VALUES + 1) + "x]\n", 1, "in one document"),
+        ("kind: X\nmetadata: {name: a\n", 3, "not YAML"),
+        ("kind: X\nmetadata:\n  name: 'a\n", 4, "not YAML"),
         (b"\x7fELF\0\0", 1, "a binary file"),
         (b"a: \xff\n", 1, "not UTF-8"),
         (b"x" * (16 * 1024 * 1024 + 1), 1, "larger than 16 MiB"),
@@ -84,7 +89,25 @@ def test_what_cannot_be_read_is_one_line_with_its_place(
     assert isinstance(broken, Unreadable)
     assert said in broken.message
     assert "\n" not in broken.message
-    assert broken.place.line <= line + 1
+    assert line - 2 <= broken.place.line <= line + 1
+
+
+def test_a_large_file_of_many_honest_documents_is_read(tmp_path: Path) -> None:
+    one = "kind: X\nmetadata: {name: a, labels: {a: b}}\nspec: {list: [1, 2, 3]}\n"
+    assert len(read(tmp_path, "---\n".join([one] * 25_000))) == 25_000
+
+
+def test_bombs_in_many_documents_are_refused_together(tmp_path: Path) -> None:
+    """Each alone is just small enough."""
+    rows = "".join(
+        f"{after}: &{after} [{','.join([f'*{before}'] * 9)}]\n"
+        for before, after in itertools.pairwise("abcde")
+    )
+    text = "---\n".join([f"a: &a [x,x,x,x,x,x,x,x,x]\n{rows}"] * 100)
+    [broken] = read(tmp_path, text)
+    assert isinstance(broken, Unreadable)
+    assert broken.message == "refused: more than 4000000 values"
+    assert broken.place.line > 200
 
 
 def test_broken_json_says_where(tmp_path: Path) -> None:
