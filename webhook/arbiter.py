@@ -42,6 +42,8 @@ class ReviewArbiter(BaseApplication):  # type: ignore[misc]
             "timeout": WORKER_SILENCE_SECONDS,
             # After this the arbiter kills: drain, refusal and the last requests must fit in.
             "graceful_timeout": int(listening.drain_seconds + REFUSING_SECONDS + REQUEST_SECONDS + 1),
+            # A caller that has gone needs no answer; gunicorn would keep its connection's memory for three seconds.
+            "asgi_disconnect_grace_period": 0,
             "accesslog": None,
             "errorlog": "-",
             "loglevel": "warning",

@@ -96,11 +96,17 @@ def _check(answer: bytes) -> None:
 
 
 def _request(body: bytes) -> bytes:
-    head = (
-        "POST /validate?timeout=5s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        f"Content-Length: {len(body)}\r\n\r\n"
-    )
-    return head.encode() + body
+    """With the header of an API server."""
+    lines = [
+        "POST /validate?timeout=5s HTTP/1.1",
+        "Host: localhost",
+        "User-Agent: kube-apiserver-admission",
+        f"Content-Length: {len(body)}",
+        "Accept: application/json, */*",
+        "Content-Type: application/json",
+        "Accept-Encoding: gzip",
+    ]
+    return "\r\n".join([*lines, "", ""]).encode() + body
 
 
 @contextlib.contextmanager

@@ -69,3 +69,14 @@ def test_connections_that_never_begin_a_handshake_are_counted_and_go_first(start
         for connection in silent[:180]:
             with contextlib.suppress(ConnectionError):
                 assert connection.recv(1) == b""
+
+
+def test_connections_that_come_and_go_leave_nothing_behind(start_server: StartServer) -> None:
+    server, count = start_server(), 200
+    worker, found = worker_of(server), []
+    for _ in range(3):
+        for _ in range(count):
+            with server.connect() as connection:
+                answered(connection)
+        found.append(mebibytes(worker))
+    assert found[-1] - found[0] < count * 0.02, found
