@@ -29,6 +29,10 @@ REAL_CLUSTER = {
     "export",
     "cd",
     "apt-get",
+    "openssl",
+    "sha256sum",
+    "cut",
+    "tr",
 }
 """Commands of others: they need a cluster or a machine of the reader's."""
 
