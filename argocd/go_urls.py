@@ -1,97 +1,152 @@
-"""URLs as Go's net/url reads them, as far as their scheme and a cluster's query need it.
+"""URLs as Go's net/url reads them and writes them again.
 
-Python's urllib accepts nearly anything; Go refuses what it cannot read, and argocd-agent then ignores the
-destination. Bytes matter: Go looks at UTF-8.
+Python's urllib accepts nearly anything; Go refuses what it cannot read, and Argo CD and argocd-agent then go on
+without it. Bytes matter: Go looks at UTF-8.
 """
 
 import ipaddress
 import re
+from typing import NamedTuple
+
+from argocd import runes
 
 _CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
 _SCHEME = re.compile(rb"([a-zA-Z][a-zA-Z0-9+.-]*):")
+_ESCAPE = re.compile(rb"%[0-9a-fA-F]{2}")
 _BROKEN_ESCAPE = re.compile(rb"%(?![0-9a-fA-F]{2})")
+_PORT = re.compile(rb"(:[0-9]*)?")
 _USERINFO = re.compile(rb"[A-Za-z0-9._:~!$&'()*+,;=%@-]*")
-_HOST = re.compile(rb"[A-Za-z0-9._~!$&'()*+,;=:\]<>\"\x80-\xff-]*")
-_PORT = re.compile(rb":[0-9]*|")
-# In a host an escape may only stand for a percent sign or a byte that is not ASCII.
-_HOST_ESCAPE = re.compile(rb"%(?:25|[89a-fA-F][0-9a-fA-F])")
-_ESCAPE = re.compile(rb"%([0-9a-fA-F]{2})")
+
+# What may stand for itself, as the inside of a character class.
+_PLAIN_IN_PATH = rb"A-Za-z0-9_.~$&+,/:;=@\-"
+_PLAIN_IN_FRAGMENT = rb"A-Za-z0-9_.~!$&()*+,/:;=?@\-"
+_PLAIN_IN_HOST = rb"A-Za-z0-9_.~!\"$&'()*+,:;<=>\[\]\-"
+
+_PATH = re.compile(rb"[!'()*\[\]%%%b]*" % _PLAIN_IN_PATH), re.compile(rb"[^%b]" % _PLAIN_IN_PATH)
+_FRAGMENT = re.compile(rb"[!'()*\[\]%%%b]*" % _PLAIN_IN_FRAGMENT), re.compile(rb"[^%b]" % _PLAIN_IN_FRAGMENT)
+_IN_USERINFO = re.compile(rb"[^A-Za-z0-9_.~$&+,;=-]")
+_IN_HOST = re.compile(rb"[^%b]" % _PLAIN_IN_HOST)
+# In a host an escape may only stand for a percent sign or a byte that is not ASCII; in a zone also for
+# what needs none, and for a space.
+_HOST = re.compile(rb"(?:[%b\x80-\xff]|%%(?:25|[89a-fA-F][0-9a-fA-F]))*" % _PLAIN_IN_HOST)
+_ZONE = re.compile(rb"(?:[%b\x80-\xff]|%%[0-9a-fA-F]{2})*" % _PLAIN_IN_HOST)
+_ESCAPED_IN_ZONE = re.compile(rb"[ %%%b]" % _PLAIN_IN_HOST)
+
+
+class Url(NamedTuple):
+    """The parts of a URL that Go can read, with what separates them; the authority is as Go writes it."""
+
+    scheme: bytes
+    authority: bytes
+    path: bytes
+    query: bytes
+    fragment: bytes
+    is_opaque: bool
+    """As mailto:someone: what follows the scheme is not looked into."""
 
 
 def query_parameter(url: str, name: str) -> str:
-    """The first value of a query parameter; empty where there is none or the URL cannot be parsed."""
-    query = _query(url.encode("utf-8", "surrogatepass"))
-    if query is None:
-        return ""
-    for part in query.split(b"&"):
+    """The first value of a query parameter; empty where there is none or the URL cannot be read."""
+    found = read(url)
+    for part in found.query[1:].split(b"&") if found else ():
         # A semicolon used to separate parameters too; since Go 1.17 such a part is dropped.
         if b";" in part or _BROKEN_ESCAPE.search(part):
             continue
-        key, _, value = part.partition(b"=")
-        if key and _unescaped(key) == name.encode():
-            return _unescaped(value).decode("utf-8", "replace")
+        key, _, value = (_unescape(text.replace(b"+", b" ")) for text in part.partition(b"="))
+        if key and key == name.encode():
+            return value.decode("utf-8", "replace")
     return ""
 
 
 def scheme(url: str) -> str:
-    """The scheme in lower case; empty where there is none or the URL cannot be parsed."""
-    data = url.encode("utf-8", "surrogatepass")
+    """The scheme in lower case; empty where there is none or the URL cannot be read."""
+    found = read(url)
+    return found.scheme.decode().removesuffix(":") if found else ""
+
+
+def rewritten(url: str) -> str | None:
+    """What Go makes of a URL that it reads and writes again; None where it cannot read it."""
+    found = read(url)
+    if found is None:
+        return None
+    fragment = b"#" + _escaped(found.fragment, _FRAGMENT) if found.fragment else b""
+    path = found.path if found.is_opaque else _escaped(found.path, _PATH)
+    beginning = found.scheme + found.authority
+    # Read again, a relative path must not look as if it had a scheme.
+    dot = b"./" if not beginning and b":" in path.partition(b"/")[0] else b""
+    return (beginning + dot + path + found.query + fragment).decode("utf-8", "replace")
+
+
+def read(url: str) -> Url | None:
+    data, _, fragment = runes.encode(url).partition(b"#")
+    if _CONTROL.search(data) or data.startswith(b":") or _BROKEN_ESCAPE.search(fragment):
+        return None
     found = _SCHEME.match(data)
-    return found[1].decode().lower() if found and _query(data) is not None else ""
-
-
-def _unescaped(text: bytes) -> bytes:
-    return _ESCAPE.sub(lambda found: bytes.fromhex(found[1].decode()), text.replace(b"+", b" "))
-
-
-def _query(url: bytes) -> bytes | None:
-    """The raw query, or None where Go would not parse the URL."""
-    if _CONTROL.search(url):
-        return None
-    url, _, fragment = url.partition(b"#")
-    if _BROKEN_ESCAPE.search(fragment) or url.startswith(b":"):
-        return None
-    scheme = _SCHEME.match(url)
-    rest, _, query = (url[scheme.end() :] if scheme else url).partition(b"?")
+    scheme = found[0].lower() if found else b""
+    rest, mark, query = data[len(scheme) :].partition(b"?")
     if not rest.startswith(b"/"):
         if scheme:
-            return query  # opaque, as mailto:someone: not looked into
+            return Url(scheme, b"", rest, mark + query, fragment, is_opaque=True)
         if b":" in rest.partition(b"/")[0]:
             return None
-    authority, path = b"", rest
+    authority: bytes | None = b""
     if rest.startswith(b"//") and (scheme or not rest.startswith(b"///")):
-        authority, slash, path = rest[2:].partition(b"/")
-        path = slash + path
-    strict = scheme is not None and scheme[1].lower() in {b"http", b"https"}
-    if _BROKEN_ESCAPE.search(path) or not _authority_is_valid(authority, strict=strict):
+        inside, slash, path = rest[2:].partition(b"/")
+        rest = slash + path
+        authority = _authority(inside, strict=scheme in {b"http:", b"https:"})
+        if authority is not None and (rest or authority):
+            authority = b"//" + authority
+    if authority is None or _BROKEN_ESCAPE.search(rest):
         return None
-    return query
+    return Url(scheme, authority, rest, mark + query, fragment, is_opaque=False)
 
 
-def _authority_is_valid(authority: bytes, *, strict: bool) -> bool:
+def _escaped(text: bytes, kept: tuple[re.Pattern[bytes], re.Pattern[bytes]]) -> bytes:
+    """The text as it is where it could have been written so, else escaped anew."""
+    as_written, to_escape = kept
+    return text if as_written.fullmatch(text) else _escape(_unescape(text), to_escape)
+
+
+def _escape(text: bytes, to_escape: re.Pattern[bytes]) -> bytes:
+    return to_escape.sub(lambda found: b"%%%02X" % found[0][0], text)
+
+
+def _unescape(text: bytes) -> bytes:
+    return _ESCAPE.sub(lambda found: bytes.fromhex(found[0][1:].decode()), text)
+
+
+def _authority(authority: bytes, *, strict: bool) -> bytes | None:
     userinfo, at, host = authority.rpartition(b"@")
     if at and (not _USERINFO.fullmatch(userinfo) or _BROKEN_ESCAPE.search(userinfo)):
-        return False
-    if host.startswith(b"["):
-        address, bracket, port = host[1:].rpartition(b"]")
-        return bool(bracket) and bool(_PORT.fullmatch(port)) and _is_ipv6(address)
-    # Databases list hosts with ports, so other schemes may have colons before the last.
+        return None
+    user, colon, password = (_escape(_unescape(part), _IN_USERINFO) for part in userinfo.partition(b":"))
+    written = user + (b":" if colon else b"") + password + at
+    read = _bracketed(host) if b"[" in host else _host(host, strict=strict)
+    return None if read is None else written + _escape(read, _IN_HOST)
+
+
+def _host(host: bytes, *, strict: bool) -> bytes | None:
+    # Lists of hosts with ports are known from databases, so only http and https insist on one colon.
     name, colon, port = host.partition(b":") if strict or b":" not in host else host.rpartition(b":")
-    return bool(_PORT.fullmatch(colon + port)) and bool(_HOST.fullmatch(_HOST_ESCAPE.sub(b"", name)))
+    if not _PORT.fullmatch(colon + port) or not _HOST.fullmatch(name):
+        return None
+    return _unescape(host)
 
 
-def _is_ipv6(address: bytes) -> bool:
+def _bracketed(host: bytes) -> bytes | None:
+    address, bracket, port = host[1:].rpartition(b"]")
+    if not host.startswith(b"[") or b"[" in address + port or not bracket or not _PORT.fullmatch(port):
+        return None
     address, percent, zone = address.partition(b"%25")
-    # A space may only come escaped, and nothing that an escape hides is more than a host may be.
-    if (percent and not zone) or b" " in zone or _BROKEN_ESCAPE.search(zone):
-        return False
-    zone = _ESCAPE.sub(
-        lambda found: bytes.fromhex(found[1].decode()).replace(b" ", b""), zone.replace(b"%25", b"")
-    )
-    if not _HOST.fullmatch(zone):
-        return False
+    if not _HOST.fullmatch(address) or not _ZONE.fullmatch(zone):
+        return None
+    address = _unescape(address)
+    if not all(_ESCAPED_IN_ZONE.match(_unescape(escape)) for escape in _ESCAPE.findall(zone)):
+        return None
+    if percent:
+        zone = b"%" + _unescape(zone)
     try:
-        ipaddress.IPv6Address(address.decode("ascii"))
+        ipaddress.IPv6Address((address + zone).decode())
     except ValueError:
-        return False
-    return b"%" not in address
+        return None
+    return b"[" + address + zone + b"]" + port

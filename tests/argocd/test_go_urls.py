@@ -28,6 +28,8 @@ from argocd.go_urls import query_parameter
         ("mailto:someone?agentName=a", "a"),
         ("hub:9090?agentName=a", "a"),
         ("https://hub?agentName=%ff", "\ufffd"),
+        ("https://hub?agentName=a#\n", "a"),
+        ("https://hub?agentName=a#x\x7f", "a"),
     ],
 )
 def test_the_parameter_is_found(url: str, found: str) -> None:
