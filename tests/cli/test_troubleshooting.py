@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -194,14 +195,14 @@ ON_PATTERNS = [
 def asked(cluster: Cluster, kubectl: Kubectl, namespace: str) -> Iterator[Any]:
     with ExitStack() as stack:
 
-        def ask(trouble: Trouble, *more: str) -> Result:
+        def ask(trouble: Trouble, *more: str, kubeconfig: Path = cluster.kubeconfig) -> Result:
             listed = {"apiVersion": "v1", "kind": "List", "items": trouble.objects}
             if trouble.objects:
                 kubectl("apply", "--server-side", "-n", namespace, "-f", "-", stdin=json.dumps(listed))
             agents = [{"name": trouble.agent, **trouble.told}] if trouble.told else []
             url = stack.enter_context(a_principals_page({"version": 1, "agents": agents}))
             command = explain.command.commands["project"]
-            where = ("--kubeconfig", str(cluster.kubeconfig), "--argocd-namespace", namespace)
+            where = ("--kubeconfig", str(kubeconfig), "--argocd-namespace", namespace)
             options = (*trouble.options, *where, "--principal-url", url, *more)
             done = CliRunner().invoke(command, ["web", "--agent", trouble.agent, *options])
             if done.exception and not isinstance(done.exception, SystemExit):
@@ -269,6 +270,18 @@ def test_a_principal_that_does_not_answer_is_no_cause_but_told(asked: Any) -> No
     assert (found["good"], found["connection"]["connected"]) == (True, None)
     text = asked(trouble, "--principal-url", "http://127.0.0.1:9").stdout
     assert "whether it is connected is not known: the principal did not answer" in text
+
+
+def test_who_may_not_see_secrets_is_told_of_the_route_all_the_same(
+    asked: Any, cluster: Cluster, kubectl: Kubectl, namespace: str
+) -> None:
+    named = ("-n", namespace, "projects")
+    kubectl("create", "role", *named, "--verb=get,list", "--resource=appprojects.argoproj.io,configmaps")
+    kubectl("create", "rolebinding", *named, "--role=projects", "--user=reader")
+    done = asked(Trouble("", "", known(project())), kubeconfig=cluster.kubeconfig_of("reader"))
+    assert done.stdout.startswith("The project web goes to agent prod-1.\n")
+    assert "whether it is registered cannot be seen" in done.stdout
+    assert "secrets" in done.stderr
 
 
 def test_a_project_that_is_on_neither_side_is_one_line(asked: Any) -> None:
