@@ -6,16 +6,18 @@ import shutil
 import signal
 import subprocess
 import sys
-import urllib.request
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.webhook.browsing import Tab, tab
+
 ROOT = Path(__file__).parents[2]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 PHONE, DESK = (390, 844), (1280, 900)
-LIGHT, DARK = 1, 0
+READABLE = 4.5
+"""Contrast of text, by WCAG's level AA."""
 PNG = b"\x89PNG"
 EMPTY_BYTES = 20_000
 """A picture of nothing is a tenth of this, one of the page three times as large."""
@@ -47,38 +49,25 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         process.communicate(timeout=30)
 
 
-def browse(address: str, *words: str, size: tuple[int, int], scheme: int = LIGHT) -> str:
+@pytest.fixture
+async def chromium(tmp_path: Path) -> AsyncIterator[Tab]:
     assert CHROMIUM
-    done = subprocess.run(
-        [
-            *(CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run"),
-            *("--disable-dev-shm-usage", f"--window-size={size[0]},{size[1]}"),
-            f"--blink-settings=preferredColorScheme={scheme}",
-            *words,
-            address,
-        ],
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    async with tab(CHROMIUM, tmp_path / "browser") as opened:
+        yield opened
 
 
-def framed(address: str, folder: Path, *, width: int, height: int) -> str:
-    """Chromium's windows are 500 pixels wide at least, frames as narrow as a phone."""
-    wrapper = folder / "frame.html"
-    wrapper.write_text(
-        '<!doctype html><meta name="color-scheme" content="light dark"><body style="margin:0;text-align:center">'
-        f'<iframe src="{address}" style="border:0;width:{width}px;height:{height}px"></iframe>'
-        "<script>onmessage = told => { document.body.dataset.width = told.data }</script>"
-    )
-    return wrapper.as_uri()
+async def test_scripts_are_off_in_these_tests(chromium: Tab, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text("<!doctype html><p id=p>plain</p><script>p.textContent = 'changed'</script>")
+    await chromium.open(page.as_uri(), size=DESK, dark=False)
+    assert ">plain</p>" in await chromium.markup()
+    await chromium.open(page.as_uri(), size=DESK, dark=False, scripts=True)
+    assert ">changed</p>" in await chromium.markup()
 
 
-def test_without_scripts_it_shows_state_denials_and_rules(page: str) -> None:
-    shown = browse(page, "--dump-dom", size=DESK)
+async def test_without_scripts_it_shows_state_denials_and_rules(page: str, chromium: Tab) -> None:
+    await chromium.open(page, size=DESK, dark=False)
+    shown = await chromium.markup()
     assert "<script" not in shown
     assert not re.search(r"\son[a-z]+=", shown)
     for text in (
@@ -92,30 +81,36 @@ def test_without_scripts_it_shows_state_denials_and_rules(page: str) -> None:
 
 
 @pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
-def test_nothing_is_wider_than_the_window(page: str, size: tuple[int, int], tmp_path: Path) -> None:
-    with urllib.request.urlopen(page, timeout=10) as answer:
-        text = answer.read().decode()
-    measure = "<script>parent.postMessage(document.documentElement.scrollWidth, '*')</script>"
-    copy = tmp_path / "page.html"
-    # The lists that are folded away count too.
-    copy.write_text(text.replace("<details", "<details open").replace("</body>", f"{measure}</body>"))
-    frame = framed(copy.as_uri(), tmp_path, width=size[0], height=size[1])
-    shown = browse(frame, "--dump-dom", "--virtual-time-budget=5000", size=DESK)
-    found = re.search(r'data-width="(\d+)"', shown)
-    assert found
-    assert int(found[1]) <= size[0]
+async def test_nothing_is_wider_than_the_window(page: str, chromium: Tab, size: tuple[int, int]) -> None:
+    await chromium.open(page, size=size, dark=False)
+    assert await chromium.width() <= size[0]
+    await chromium.unfold()  # the lists that are folded away count too
+    assert await chromium.width() <= size[0]
 
 
-@pytest.mark.parametrize("scheme", [LIGHT, DARK], ids=["light", "dark"])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
-def test_a_picture_can_be_taken(page: str, size: tuple[int, int], scheme: int, tmp_path: Path) -> None:
-    """`TIPHYS_PICTURES=folder` keeps them."""
-    kept = os.environ.get("TIPHYS_PICTURES")
-    folder = Path(kept) if kept else tmp_path
-    picture = folder / f"status-{size[0]}-{'light' if scheme == LIGHT else 'dark'}.png"
-    address = framed(page, tmp_path, width=size[0], height=size[1]) if size == PHONE else page
-    window = (max(size[0], 500), size[1])
-    browse(address, f"--screenshot={picture}", "--virtual-time-budget=5000", size=window, scheme=scheme)
-    taken = picture.read_bytes()
+async def test_it_can_be_read_in_light_and_dark(
+    page: str, chromium: Tab, size: tuple[int, int], *, dark: bool, tmp_path: Path
+) -> None:
+    """`TIPHYS_PICTURES=folder` keeps the pictures."""
+    await chromium.open(page, size=size, dark=dark)
+    style = await chromium.style("body")
+    ground, letters = luminance(style["background-color"]), luminance(style["color"])
+    assert (ground < letters) is dark
+    lighter, darker = max(ground, letters), min(ground, letters)
+    assert (lighter + 0.05) / (darker + 0.05) >= READABLE
+    taken = await chromium.picture()
     assert taken.startswith(PNG)
     assert len(taken) > EMPTY_BYTES
+    folder = Path(os.environ.get("TIPHYS_PICTURES") or tmp_path)
+    (folder / f"status-{size[0]}-{'dark' if dark else 'light'}.png").write_bytes(taken)
+
+
+def luminance(colour: str) -> float:
+    """As WCAG defines it, of rgb(…) as browsers write it."""
+    parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    )
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
