@@ -156,6 +156,8 @@ class Agent:
         questions = list(self._asker.now_and_then(self.link))
         seconds = self.settings.compare_seconds * (rounds.INTERVALS - 1)
         for ask in questions:
+            if not self.link.connected:
+                return
             ask()  # what finds no room is told once more by the link
             await asyncio.sleep(max(QUESTION_SECONDS, seconds / len(questions)))
 
