@@ -24,11 +24,12 @@ _LONG = 1000
 
 # What RE2 reads too, but not as regexp2 does: quoting, one-letter classes, POSIX classes, subtraction of
 # classes, Python's groups, switches of its own.
-_READ_DIFFERENTLY = re.compile(r"\\[QECpPZG_]|\(\?P|\(\?[imsU-]*U|\(\?[ims-]+\)[*+?{]|\[:|\[[^\]]*-\[")
+_READ_DIFFERENTLY = re.compile(r"\\[QECpPZG_]|\(\?P|\(\?[imsU-]*U|\(\?[ims-]+\)[*+?{]|\[:|\[[^\[\]]*-\[")
 _LOOKAHEAD = re.compile(r"\(\?[!=]")
 _TEMPERED_DOT = re.compile(r"\^\((?:\?:)?(?=\(\?!)")
 _TEMPERED_REST = re.compile(r"\.\)([*+])\$")
-_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
+# A class that is not closed goes on to the end: looking for its end again and again would take for ever.
+_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*(?:\]|\\?\Z)|.", re.DOTALL)
 # Invalid in every flavour.
 _PLAINLY_WRONG = (
     "missing )",

@@ -91,6 +91,16 @@ def test_an_expression_that_takes_others_for_ever_takes_no_time() -> None:
     assert time.perf_counter() - started < 2
 
 
+@pytest.mark.parametrize(
+    "pattern",
+    ["[" * 10_000, f"^(?{'[' * 10_000}", f"^(?!a){'[' * 10_000}", f"^((?!{'[a-' * 3000}", "\\[" * 5000],
+)
+def test_what_nobody_closes_is_read_once(pattern: str) -> None:
+    started = time.thread_time()
+    assert regexes.compiled(pattern) != regexes.Expression()
+    assert time.thread_time() - started < 0.5
+
+
 def test_long_expressions_are_not_remembered() -> None:
     before = regexes._remembered.cache_info().currsize
     search = regexes.compiled("a" * 1001).search
