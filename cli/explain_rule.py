@@ -2,11 +2,14 @@
 
 from typing import Any
 
+import yaml
+
 from argocd.catalogue import CATALOGUE
 from argocd.policy import Configuration
 from argocd.sections import did_you_mean
 from cli.explaining import Explanation, Mark, Section, Step
 from cli.fixing import FIXES
+from cli.reports import WIDTH
 from tiphys.errors import CallError
 
 
@@ -46,7 +49,21 @@ def explain(rule_id: str, configuration: Configuration) -> Explanation:
         data=data,
         sections=[
             Section(rule.explanation, facts),
-            Section("refused or warned about", example=rule.bad),
-            Section("fine", example=rule.good),
+            Section("refused or warned about", example=_narrow(rule.bad)),
+            Section("fine", example=_narrow(rule.good)),
         ],
     )
+
+
+def _narrow(example: str) -> str:
+    """The documents that are too wide for a screen are written with a line for each entry."""
+    return "\n---\n".join(_written_narrowly(document) for document in example.strip("\n").split("\n---\n"))
+
+
+def _written_narrowly(document: str) -> str:
+    if max(map(len, document.splitlines()), default=0) <= WIDTH - 2:
+        return document
+    dumped: str = yaml.safe_dump(
+        yaml.safe_load(document), sort_keys=False, allow_unicode=True, width=WIDTH - 6
+    )
+    return dumped.rstrip("\n")
