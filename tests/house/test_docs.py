@@ -151,3 +151,8 @@ def test_the_checker_finds_what_is_wrong() -> None:
     with pytest.raises(click.UsageError):
         parse(["webhook", "no-such-command"])
     parse(["webhook", "--namespace", "x", "register", "--url", "https://localhost"])
+
+
+def test_every_page_can_be_found_from_the_first_one() -> None:
+    linked = set(re.findall(r"\]\(docs/([\w-]+\.md)", (ROOT / "README.md").read_text()))
+    assert {path.name for path in (ROOT / "docs").glob("*.md")} - linked == set()
