@@ -7,6 +7,7 @@ handled here and has a test.
 """
 
 import asyncio
+import contextlib
 import gc
 import os
 import resource
@@ -87,15 +88,17 @@ class Secured(SSLProtocol):
         super().connection_made(transport)
 
     def _do_read__copied(self) -> None:
-        """A review that came in one record is handed on at once: another look could only raise, which costs more."""
-        try:
-            data = self._sslobj.read(self.max_size)
-        except ssl.SSLWantReadError:
-            return
-        if data:
-            self._review.data_received(data)
-        if not data or self._incoming.pending or self._sslobj.pending():
-            super()._do_read__copied()  # type: ignore[misc]  # typeshed leaves it out
+        """Reads what has come, and no further: a look at what is not there could only raise, which costs more."""
+        chunks, ended = [], False
+        with contextlib.suppress(ssl.SSLWantReadError):
+            while not ended:
+                data = self._sslobj.read(self.max_size)
+                chunks.append(data)
+                ended = not data or not (self._incoming.pending or self._sslobj.pending())
+        if received := b"".join(chunks):
+            self._review.data_received(received)
+        if chunks and not chunks[-1]:
+            super()._do_read__copied()  # type: ignore[misc]  # typeshed leaves it out; it ends the connection
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._review.worker.forget(self._review)

@@ -203,7 +203,11 @@ class Plain:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         message = await receive()
-        request = orjson.loads(message["body"])["request"]
+        sent = message["body"]
+        while message["more_body"]:
+            message = await receive()
+            sent += message["body"]
+        request = orjson.loads(sent)["request"]
         response = {"uid": request["uid"], "allowed": True}
         body = orjson.dumps(
             {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
