@@ -63,7 +63,8 @@ def _narrow(example: str) -> str:
 def _written_narrowly(document: str) -> str:
     if max(map(len, document.splitlines()), default=0) <= WIDTH - 2:
         return document
+    # PyYAML folds a text after the width, at the next space.
     dumped: str = yaml.safe_dump(
-        yaml.safe_load(document), sort_keys=False, allow_unicode=True, width=WIDTH - 6
+        yaml.safe_load(document), sort_keys=False, allow_unicode=True, width=WIDTH - 20
     )
     return dumped.rstrip("\n")
