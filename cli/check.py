@@ -17,7 +17,7 @@ from cli.configuration import read_configuration
 from cli.judging import MANY_FILES, Found, Result, Survey, judge_files, strict
 from cli.manifests import STDIN, STDIN_NAME, find_files
 from cli.reaching import reaching
-from cli.reports import FORMATS, fingerprint, remark, without
+from cli.reports import FORMATS, fingerprint, remark, visible, without
 from tiphys.errors import CallError
 
 CONFIGURATION_FILE = "tiphys.yaml"
@@ -150,7 +150,10 @@ def _mend(result: Result, *, really: bool, aside: bool) -> bool:
         if edits and really:
             _write(Path(file), after)
         elif edits:
-            click.echo(difference(file, before, after), nl=False, err=aside)
+            shown = difference(file, before, after)
+            stream = sys.stderr if aside else sys.stdout
+            # Exact where a program may apply it, harmless where a terminal would obey it.
+            click.echo(visible(shown) if stream.isatty() else shown, nl=False, err=aside)
     if made:
         said = "mended" if really else "can be mended: --yes does it"
         click.echo(f"{made} place{'s' if made != 1 else ''} {said}", err=True)

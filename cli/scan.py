@@ -22,7 +22,7 @@ from cli.check import actions, failed, write_report
 from cli.configuration import read_configuration
 from cli.judging import strict
 from cli.reaching import reaching
-from cli.reports import FORMATS, remark, summary
+from cli.reports import FORMATS, WIDTH, remark, summary, visible
 from cli.scanning import Scan, Scanned, sorted_by_place
 from cli.surveying import Listing, get
 from kube.live import LiveStore
@@ -32,6 +32,8 @@ from tiphys.errors import CallError
 
 SHOWN = 20
 """Lines of each table; the other forms have everything."""
+ROOM = WIDTH - 25
+"""Columns that three numbers leave to a name."""
 
 
 @click.command()
@@ -165,7 +167,8 @@ def _table(title: str, pairs: Sequence[tuple[str, Action]]) -> str:
     lines = [f"{'deny':>7} {'warn':>7} {'audit':>7}  {title}"]
     for key in keys[:SHOWN]:
         numbers = " ".join(f"{counts[key, action]:>7}" for action in (Action.DENY, Action.WARN, Action.AUDIT))
-        lines.append(f"{numbers}  {key}")
+        named = visible(key)
+        lines.append(f"{numbers}  {named if len(named) <= ROOM else f'{named[: ROOM - 1]}…'}")
     if len(keys) > SHOWN:
         lines.append(f"{'':25}… and {len(keys) - SHOWN} more")
     return "\n".join([*lines, "", ""])

@@ -1,6 +1,7 @@
 """The summary of a scan, without a cluster."""
 
 import itertools
+from dataclasses import replace
 
 import click
 import pytest
@@ -35,6 +36,15 @@ def test_tables_are_what_the_golden_file_says() -> None:
     text = tables(scanned())
     compare("scan.txt", text)
     assert max(map(len, text.splitlines())) <= WIDTH
+
+
+def test_a_name_that_is_too_long_or_rude_does_not_leave_its_column() -> None:
+    told = scanned(1)
+    told.subjects[0] = replace(told.subjects[0], owner="Application \x1b[31m" + "x" * 90)
+    text = tables(told)
+    assert "\x1b" not in text
+    assert "…" in text
+    assert max(map(len, text.splitlines())) == WIDTH
 
 
 def test_without_findings_there_are_no_tables() -> None:
