@@ -67,9 +67,6 @@ def server_options(listening: Listening) -> list[tuple[str, int]]:
         # An agent has one stream and a call now and then.
         ("grpc.max_concurrent_streams", 32),
         ("grpc.max_metadata_size", 16 * 1024),
-        # Of what TLS sends at once each connection has a buffer. Events of a few kB gain nothing from the usual
-        # 16 KiB, which a thousand agents would feel.
-        ("grpc.tsi.max_frame_size", 2048),
         # Two principals on one port would share the agents by accident.
         ("grpc.so_reuseport", 0),
     ]
