@@ -19,9 +19,11 @@ class Gate:
 
     async def admit(self, admission: Admission) -> str | None:
         objection = self.knows(admission.agent)
-        if objection is None or not self._knowledge.settings.register_agents:
-            return objection
-        return await self._register(admission.agent)
+        if objection is not None and self._knowledge.settings.register_agents:
+            objection = await self._register(admission.agent)
+        if objection is None:
+            self._knowledge.homes[admission.agent] = admission.agent_namespace
+        return objection
 
     def knows(self, agent: str) -> str | None:
         if self.standing_by is not None:

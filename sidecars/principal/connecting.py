@@ -21,7 +21,7 @@ from argocd.resync import (
     what_is_gone,
 )
 from argocd.rewriting import bare_name
-from argocd.routing import Mode
+from argocd.routing import AgentMapping, Mode
 from kube.store import Object
 from sidecars.delivery.comparing import Difference
 from sidecars.guarding import Guard
@@ -73,6 +73,13 @@ class Connector:
         if first and not agent.link.compares:
             self._ask_everything(agent)  # one of ours compares by itself
         self.give_operations(agent)
+
+    def relieved(self, agent: Agent) -> None:
+        """What had no room is found out now. Until then no operation must come before what it is for."""
+        if agent.mode is Mode.MANAGED:
+            agent.settling = True
+        else:
+            self.give_operations(agent)
 
     def everything(self, agent: Agent) -> Iterator[Telling]:
         """For an agent that does not compare, after something did not fit into its queue."""
@@ -188,12 +195,18 @@ class Connector:
         self._tell(agent, Message.SPEC_UPDATE, APPLICATION, refreshed)
 
     def _namespace(self, request: UpdateRequest) -> str:
-        by_namespace = self._knowledge.settings.mapped_by.value == "namespace"
+        by_namespace = self._knowledge.settings.mapped_by is AgentMapping.NAMESPACE
         return "" if by_namespace else request.namespace
 
     def _tracked(self, agent: Agent) -> Iterator[ResourceKey]:
+        """Mapped by namespaces, argocd-agent's agent looks for an Application in the namespace that it is told: in
+        ours it would find none, and ask for all of them.
+        """
+        by_namespace = self._knowledge.settings.mapped_by is AgentMapping.NAMESPACE
+        home = self._knowledge.homes.get(agent.name) if by_namespace else None
         for kind, item in self._knowledge.all_expected(agent.name):
-            yield resource_key(kind.tracked, item)
+            key = resource_key(kind.tracked, item)
+            yield replace(key, namespace=home) if home and kind is APPLICATION else key
 
     def _ask_everything(self, agent: Agent) -> None:
         """Mirrors are counted by the agent's own names of them: its inventory has those."""

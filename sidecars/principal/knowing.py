@@ -46,6 +46,8 @@ class Knowledge:
     def __init__(self, store: Store, *, settings: PrincipalSettings, timing: Timing) -> None:
         self.settings = settings
         self.agents = AgentIndex(mapped_by=settings.mapped_by)
+        self.homes: dict[str, str] = {}
+        """In which namespace each agent lives on its own cluster, as it said at its login."""
         self._digests = Digests()
         self._reaches = Reaches()
         self.changes = 0

@@ -182,6 +182,7 @@ class Principal:
 
     def _drop(self, name: str) -> None:
         agent = self.roster.drop(name)
+        self.knowledge.homes.pop(name, None)
         if agent is None:
             return
         log.warning("the agent's cluster Secret is gone: agent dropped", **{logs.AGENT: name})
@@ -227,6 +228,7 @@ class Principal:
             compared=compared,
             done=lambda event: self._done(agent, event),
             everything=lambda: self._connector.everything(agent),
+            relieved=lambda: self._connector.relieved(agent),
             figures=figures.PRINCIPAL,
             surroundings=self._surroundings,
         )

@@ -8,32 +8,29 @@ from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
-
-import pytest
 
 from argocd import names
 from argocd.checksums import ResourceKey, inventory_checksum, spec_checksum
 from argocd.propagation import Message
 from argocd.resync import ResyncMessage, UpdateRequest
 from argocd.rewriting import project_at_principal
-from argocd.routing import AgentMapping, Mode
+from argocd.routing import Mode
 from kube.embedded import EmbeddedStore
 from kube.resources import APP_PROJECTS, APPLICATIONS, SECRETS
 from kube.store import Object
 from sidecars.kinds import APPLICATION, PROJECT, Kind, event_about
 from sidecars.principal.principal import Principal
 from sidecars.resync_messages import ResyncEvents
+from sidecars.wire.authenticating import Admission
 from sidecars.wire.events import AGENT_SOURCE, PREFIX, Event, fresh_id
+from sidecars.wire.tokens import Mode as WireMode
 from tests.sidecars.couples import (
     ARGOCD,
     PLAIN,
     Hub,
-    Pair,
     application,
     change,
-    connected,
     pipes,
     project,
     running_agent,
@@ -164,6 +161,35 @@ def test_an_agent_that_did_not_hear_the_question_is_not_told_everything() -> Non
             await asyncio.sleep(3 * ROUND)  # nobody there to ask
             async with scripted_agent(principal, Mode.MANAGED) as peer:
                 assert "create" not in {said(event).message for event in peer.heard}
+
+    run(program())
+
+
+def test_an_application_is_listed_where_its_agent_has_it() -> None:
+    """argocd-agent's looks there, and would take what it does not find for missing."""
+
+    async def program() -> None:
+        async with to_principal(Mode.MANAGED, with_everything) as (hub, peer):
+            told = Told(peer)
+            told.take()
+            for home in (AGENT, "argocd-agent"):
+                await peer.say(EVENTS.list_request(b"another"))
+                await asyncio.sleep(1)
+                listed = {
+                    one["kind"]: one["namespace"] for one in (json.loads(e.payload) for e in told.take())
+                }
+                assert listed == {"AppProject": ARGOCD, "Repository": ARGOCD, "Application": home}
+                assert hub.principal is not None
+                await hub.principal.gate.admit(
+                    Admission(
+                        agent=AGENT,
+                        mode=WireMode.MANAGED,
+                        version="0.9.0",
+                        agent_namespace="argocd-agent",
+                        address="",
+                        fingerprint="",
+                    )
+                )
 
     run(program())
 
@@ -305,70 +331,5 @@ def test_an_autonomous_agents_inventory_matches_by_either_name() -> None:
             await peer.say(EVENTS.list_request(b"another"))
             await asyncio.sleep(1)
             assert told.words() == [("response-synced-resource", "AppProject/agent-a-web")]
-
-    run(program())
-
-
-@pytest.mark.parametrize("mapped_by", list(AgentMapping))
-def test_a_managed_pair_in_agreement_exchanges_questions_and_no_specs(mapped_by: AgentMapping) -> None:
-    """Also where an Application lives in another namespace at the agent."""
-
-    async def program() -> None:
-        pair = Pair(
-            hub={"mapped_by": mapped_by},
-            agent={"mapped_by": mapped_by, "allowed_namespaces": ("team-*",)},
-            hub_store=EmbeddedStore(namespaces=[ARGOCD, AGENT, "team-1"]),
-            workload=EmbeddedStore(namespaces=["argocd-agent", "team-1"]),
-            agent_namespace="argocd-agent",
-            surroundings=surroundings(),
-        )
-        if mapped_by is AgentMapping.DESTINATION:
-            pair.hub.settings = replace(pair.hub.settings, allowed_namespaces=("team-*",))
-            await pair.hub.store.create(APPLICATIONS, application("own"), namespace=ARGOCD)
-            await pair.hub.store.create(APPLICATIONS, application("team"), namespace="team-1")
-        await with_everything(pair.hub)
-        async with (
-            pair.principal_alone() as principal,
-            pair.agent_alone() as agent,
-            connected(principal, agent, extensions=PLAIN) as (here, there),
-        ):
-            await asyncio.sleep(INTERVAL)
-            here.sent.clear()
-            there.sent.clear()
-            await asyncio.sleep(4 * ROUND)
-            said_here = Counter(said(event).message for event in here.sent if not event.is_acknowledgement)
-            said_there = Counter(said(event).message for event in there.sent if not event.is_acknowledgement)
-        assert said_here["request-resource-resync"] >= 3
-        assert not {"create", "spec-update", "delete"} & set(said_here)
-        assert said_there["request-update"] >= 9
-        assert set(said_there) <= {"request-update", "request-synced-resource-list", "status-update"}
-
-    run(program())
-
-
-def test_an_autonomous_pair_in_agreement_exchanges_questions_and_no_specs_but_silent_ones() -> None:
-    async def program() -> None:
-        pair = Pair(mode=Mode.AUTONOMOUS, surroundings=surroundings())
-        await pair.hub.know(AGENT)
-        await pair.workload.create(APP_PROJECTS, project(), namespace=ARGOCD)
-        await pair.workload.create(APPLICATIONS, application(), namespace=ARGOCD)
-        async with (
-            pair.principal_alone() as principal,
-            pair.agent_alone() as agent,
-            connected(principal, agent, extensions=PLAIN) as (here, there),
-        ):
-            await asyncio.sleep(INTERVAL)
-            here.sent.clear()
-            there.sent.clear()
-            mirror = await pair.hub.store.get(APPLICATIONS, name="shop", namespace=AGENT)
-            await asyncio.sleep(4 * ROUND)
-            assert {said(event).target for event in here.sent if not event.is_acknowledgement} == {
-                "resourceResync"
-            }
-            told = {said(event).key for event in there.sent if event.target == "application"}
-            assert {word[0] for word in told} <= {"create", "spec-update"}
-            assert not [event for event in there.sent if event.target == "appproject"]
-            # Told again or not: what is the same is not written.
-            assert await pair.hub.store.get(APPLICATIONS, name="shop", namespace=AGENT) == mirror
 
     run(program())
