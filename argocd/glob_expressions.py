@@ -112,7 +112,8 @@ class _Translation:
             return self._wider(whole)
         if inner and _finds_nothing(pivot) and right and _takes_nothing(right):
             # A tree never matches the empty text.
-            return ".+" if isinstance(pivot, AnyThing) else self._wider(whole)
+            takes_anything = isinstance(pivot, AnyThing) or isinstance(right, AnyThing)
+            return ".+" if takes_anything else self._wider(whole)
         return whole
 
     def _found(self, piece: Matcher) -> str:
