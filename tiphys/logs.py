@@ -16,10 +16,16 @@ from enum import StrEnum
 from typing import Any, TextIO
 
 import orjson
-import structlog
-from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
 
 from tiphys.redaction import redacted
+
+# Where it is installed structlog loads rich, 9 MiB of every process, for tracebacks that are written here.
+_RICH: Any = sys.modules.setdefault("rich", None)  # type: ignore[arg-type]  # None: not to be found
+import structlog  # noqa: E402
+from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger  # noqa: E402
+
+if _RICH is None:
+    del sys.modules["rich"]
 
 AGENT = "agent"
 CODE = "code"

@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import structlog
 from cryptography.hazmat.primitives import serialization
 
 from argocd.routing import Mode
@@ -27,9 +26,9 @@ from sidecars.wire.identity import Pattern, SubjectMethod
 from sidecars.wire.tls import Material
 from sidecars.wire.tokens import Mode as WireMode
 from sidecars.wire.tokens import Tokens, generate_key, load_key
+from tiphys import logs
 
 NAMESPACE = "argocd"
-ERRORS_ONLY = 40
 SPAWN = multiprocessing.get_context("spawn")
 START_SECONDS = 60.0
 
@@ -109,7 +108,7 @@ def dialing(papers: Papers, *, port: int, pair: KeyPair | None, mode: Mode = Mod
 
 
 def quiet() -> None:
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(ERRORS_ONLY))
+    logs.configure(level="error")
 
 
 @contextmanager

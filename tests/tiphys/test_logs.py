@@ -1,6 +1,8 @@
 import io
 import json
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -151,3 +153,13 @@ def test_whether_lines_for_debugging_are_wanted_is_known_before_they_are_made() 
     assert logs.debugs()
     logs.configure(level="info", stream=io.StringIO())
     assert not logs.debugs()
+
+
+def test_logging_does_not_load_what_only_a_terminal_needs() -> None:
+    script = (
+        "import sys; from tiphys import logs; print('rich' in sys.modules); import rich; print(rich.__name__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.split() == ["False", "rich"]
