@@ -105,8 +105,8 @@ Telling = Callable[[], bool]
 
 
 class Link:
-    """`handle` applies what the peer tells; `found` tells it again what it has otherwise. After an overflow a peer
-    that does not compare is told `everything`, as fast as there is room.
+    """`handle` applies what the peer tells; `found` tells it again what it has otherwise. After an overflow, when
+    there is room again (`relieved`), a peer that does not compare is told `everything`, as fast as it fits.
     """
 
     def __init__(
@@ -120,6 +120,7 @@ class Link:
         compared: Callable[[Report], None] = lambda _: None,
         done: Callable[[Event], None] = lambda _: None,
         everything: Callable[[], Iterable[Telling]] = lambda: (),
+        relieved: Callable[[], None] = lambda: None,
         applied: Callable[[Event], None] = lambda _: None,
         figures: Figures,
         surroundings: Surroundings,
@@ -136,6 +137,7 @@ class Link:
         self.tally = Tally()
         self._connected_at = 0.0
         self._everything = everything
+        self._relieved = relieved
         self._source = source
         self._repairing: asyncio.Task[None] | None = None
         self._scopes: tuple[str, ...] = ()
@@ -222,6 +224,7 @@ class Link:
     async def _repair(self) -> None:
         await self.outbox.settled()
         self.outbox.take_marks()
+        self._relieved()
         if self.compares:
             self.compare(*self._scopes)
             return

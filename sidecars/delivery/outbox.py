@@ -225,9 +225,11 @@ class Outbox:
     def _has_room(self, amount: int, lane: Lane) -> bool:
         if not self._bytes:  # one event always fits, or a large one could never leave
             return True
-        limit = self._limits.bytes + (self._limits.reserve_bytes if lane is Lane.COMMAND else 0)
-        fits_here = self._bytes + amount <= limit
-        return fits_here and (self._budget is None or self._budget.has_room(amount, held=self._bytes))
+        command = lane is Lane.COMMAND
+        limit = self._limits.bytes + (self._limits.reserve_bytes if command else 0)
+        if self._bytes + amount > limit:
+            return False
+        return self._budget is None or self._budget.has_room(amount, held=self._bytes, command=command)
 
     def _mark(self, key: str) -> None:
         if not self._everything:

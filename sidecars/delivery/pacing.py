@@ -35,16 +35,19 @@ class Backoff:
 class Budget:
     """Bytes that all the queues of a process share, so that many peers away at once cannot exhaust it.
 
-    Each may hold its `share` in any case: those who are away must not hold up those who are there.
+    Each may hold its `share` in any case: those who are away must not hold up those who are there. Commands may
+    use the `reserve` on top.
     """
 
-    __slots__ = ("limit", "share", "used")
+    __slots__ = ("limit", "reserve", "share", "used")
 
-    def __init__(self, *, limit: int, share: int = 64 << 10) -> None:
+    def __init__(self, *, limit: int, share: int = 64 << 10, reserve: int = 16 << 20) -> None:
         self.limit = limit
         self.share = share
+        self.reserve = reserve
         self.used = 0
 
-    def has_room(self, amount: int, *, held: int) -> bool:
+    def has_room(self, amount: int, *, held: int, command: bool = False) -> bool:
         """For `amount` more in a queue that holds so much already."""
-        return self.used + amount <= self.limit or held + amount <= self.share
+        limit = self.limit + (self.reserve if command else 0)
+        return self.used + amount <= limit or held + amount <= self.share

@@ -108,7 +108,7 @@ class Connector:
         for application in self._operations(agent):
             if _place(application) in refused | agent.unsure:
                 self.give(agent, application)
-        agent.unsure.clear()
+        agent.unsure &= agent.refused  # of those it is still not known
 
     def give(self, agent: Agent, application: Object) -> None:
         restored = _place(application) in agent.unsure

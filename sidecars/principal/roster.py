@@ -99,6 +99,7 @@ class Agent:
         """The hub has none: the next one is a new one, even if it looks the same. A watch may show the past."""
         place = _place(hub)
         self._over[place] = max(_version(hub), self._over.get(place, 0))
+        self.unsure.discard(place)
         if _version(hub) > self._given.get(place, ("", 0))[1]:
             self._given.pop(place, None)
             self._had.pop(place, None)
