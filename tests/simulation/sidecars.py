@@ -65,6 +65,9 @@ class Sidecars:
     def _surroundings(self) -> Surroundings:
         return Surroundings(timing=self._world.timing, new_id=self._world.new_id, outbox=LIMITS)
 
+    def principals_surroundings(self) -> Surroundings:
+        return self._surroundings()
+
     async def _run_principal(self, process: Process) -> None:
         store = process.store("hub")
         for agent in MODES:
@@ -73,7 +76,7 @@ class Sidecars:
             namespace=HOME, allowed_namespaces=tuple(MODES), compare_seconds=self.principal_compares
         )
         principal = Principal(
-            store, settings=settings, principal_uid="principal", surroundings=self._surroundings()
+            store, settings=settings, principal_uid="principal", surroundings=self.principals_surroundings()
         )
 
         async def accept(wire: Wire) -> None:

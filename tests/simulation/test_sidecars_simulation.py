@@ -4,11 +4,14 @@ import os
 
 import pytest
 
+from tests.simulation.cramped_sidecars import CrampedSidecars
 from tests.simulation.sidecars import Sidecars
 from tests.simulation.simulating import simulate
+from tiphys import metrics
 
 SEEDS = int(os.environ.get("TIPHYS_SEEDS", "300"))
 BATCH = 10
+OVERFLOWED = "tiphys_sidecars_overflows_total"
 
 
 def simulate_several(seeds: range) -> None:
@@ -19,6 +22,14 @@ def simulate_several(seeds: range) -> None:
 @pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
 def test_both_ends_agree_after_every_storm_and_each_operation_ran_once(first: int) -> None:
     simulate_several(range(first, first + BATCH))
+
+
+@pytest.mark.parametrize("first", range(0, max(40, SEEDS // 10), BATCH))
+def test_both_ends_agree_after_every_storm_although_nothing_fits_into_the_queues(first: int) -> None:
+    before = metrics.REGISTRY.get_sample_value(OVERFLOWED) or 0.0
+    for seed in range(first, first + BATCH):
+        simulate(CrampedSidecars, seed=seed)
+    assert (metrics.REGISTRY.get_sample_value(OVERFLOWED) or 0.0) > before
 
 
 def test_a_seed_with_sidecars_replays_exactly() -> None:
