@@ -36,6 +36,8 @@ from argocd.globs import Verdict
 
 LONGEST = 300
 """Characters of a pattern that is worth an expression: agents' names have fewer."""
+_FEW = 4
+"""Names that are tried sooner than an expression is asked."""
 _CHARACTERS = range(ord(" "), ord("~") + 1)
 _NEVER = r"[^\x00-\x{10FFFF}]"
 _ANY = ".*"
@@ -50,7 +52,7 @@ def matching(pattern: str, names: Sequence[str]) -> Iterable[str]:
     glob = globs.compiled(pattern)
     if glob.matcher is None:
         return ()
-    if len(pattern) > LONGEST or not all(names) or not _is_printable("".join(names)):
+    if len(names) < _FEW or len(pattern) > LONGEST or not all(names) or not _is_printable("".join(names)):
         return _tried(glob, names)
     search, exact = _expression(pattern)
     lines = "\n".join([*names, ""]).encode()

@@ -148,14 +148,18 @@ def test_what_does_not_compile_matches_nobody(pattern: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "é", "a\nb", "\x7f"])
 def test_names_that_no_agent_has_are_tried_too(name: str) -> None:
-    names = ["ab", name, "b"]
+    names = ["ab", name, "b", "a", "ba"]
     for pattern in ("?*", "*b", "[!a]", "{é,a?b}"):
         assert list(matching(pattern, names)) == one_by_one(pattern, names)
 
 
 def test_a_long_pattern_is_tried() -> None:
     name = "a" * 301
-    assert list(matching(f"{name}?", [name, f"{name}b"])) == [f"{name}b"]
+    assert list(matching(f"{name}?", [*NAMES, name, f"{name}b"])) == [f"{name}b"]
+
+
+def test_a_few_names_are_tried() -> None:
+    assert list(matching("a*b?", ["abc", "ab", "axbc"])) == ["abc", "axbc"]
 
 
 def test_where_the_glob_may_not_come_to_an_end_it_is_tried() -> None:
