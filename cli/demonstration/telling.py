@@ -1,6 +1,7 @@
 """The demonstration from its first line to its last."""
 
 import asyncio
+import sys
 import tempfile
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
@@ -29,10 +30,11 @@ Three clusters start on this machine: {CLUSTERS}. Each is a real kube-apiserver 
 controllers and no nodes. The webhook is registered with the control plane and runs under gunicorn; the
 principal and the agents speak gRPC with mutual TLS. All listen on loopback only."""
 
-TRY = """\
+MISTAKEN = '{"kind": "AppProject", "metadata": {"name": "mine"}, "spec": {"sourceRepos": ["!*"]}}'
+TRY = f"""\
 In another terminal:
-  tiphys demo apply -f project.yaml
-  tiphys demo get appproject web --cluster prod"""
+  {{program}} demo get appproject web --cluster {MANAGED}
+  echo '{MISTAKEN.replace("{", "{{").replace("}", "}}")}' | {{program}} demo apply -f -"""
 TAKEN = "Another demonstration of yours is running: `tiphys demo apply` and `get` talk to that one."
 
 
@@ -81,9 +83,18 @@ async def _tell(running: Running, stage: AsyncExitStack, folder: Path, *, once: 
     if isinstance(world, LocalWorld):
         _tell_kubeconfigs(world)
     reachable = await stage.enter_async_context(listening(world))
-    click.echo(TRY if reachable else TAKEN)
+    click.echo(TRY.format(program=_program()) if reachable else TAKEN)
     click.echo("It stays up until Ctrl-C.")
     await running.stopping.wait()
+
+
+def _program() -> str:
+    """How this was called, for whoever calls it again: a checkout has no `tiphys` on the path."""
+    if Path(sys.argv[0]).name != "__main__.py":
+        return "tiphys"
+    python = Path(sys.executable)
+    here = python.relative_to(Path.cwd()) if python.is_relative_to(Path.cwd()) else python
+    return f"{here} -m cli"
 
 
 def _tell_kubeconfigs(world: LocalWorld) -> None:

@@ -141,11 +141,29 @@ def test_while_it_is_up_others_can_try_things_and_look_at_its_page(tmp_path: Pat
             env={**os.environ, "TMPDIR": str(tmp_path)},
         )
 
+    def shell(line: str) -> subprocess.CompletedProcess[str]:
+        """Just as it is printed."""
+        return subprocess.run(
+            ["bash", "-c", line],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            env={**os.environ, "TMPDIR": str(tmp_path)},
+        )
+
     nobody = tiphys("get", "appproject")
     assert nobody.returncode == 2
     assert "no demonstration answers" in nobody.stderr
     with demonstration(tmp_path) as process:
         page = until(process, "status page").split()[-1]
+        until(process, "In another terminal")
+        assert process.stdout
+        tried = [shell(process.stdout.readline()) for _ in range(2)]
+        assert [done.returncode for done in tried] == [0, 1]
+        assert "in-cluster" in tried[0].stdout
+        assert "[project/source-repo-format]" in tried[1].stdout
         until(process, "until Ctrl-C")
         refused = tiphys("apply", "-f", "-", stdin=MISTAKEN)
         assert refused.returncode == 1
