@@ -31,8 +31,9 @@ def test_every_override_and_reason_is_on_the_page_of_injection(name: str) -> Non
 
 
 def test_the_template_on_the_page_of_injection_is_a_good_one() -> None:
-    [example] = code_blocks(page("injection.md"), "yaml")
-    templates = templates_of(yaml.safe_load(example), origin="docs/injection.md")
+    examples = map(yaml.safe_load, code_blocks(page("injection.md"), "yaml"))
+    [config_map] = [example for example in examples if example["kind"] == "ConfigMap"]
+    templates = templates_of(config_map, origin="docs/injection.md")
     name, *arguments = templates["agent"].container()["args"]
     assert name == "agent"
     given = agent.make_context("agent", arguments).params
