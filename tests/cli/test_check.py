@@ -106,7 +106,7 @@ def peak(folder: Path) -> tuple[int, float]:
         "    print(end.code, open('/proc/self/status').read().partition('VmHWM:')[2].split()[0])\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True, timeout=100
     )
     ended, kibibytes = map(int, done.stdout.split()[-2:])
     return ended, kibibytes / 1024
