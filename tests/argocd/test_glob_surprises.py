@@ -95,9 +95,9 @@ def test_two_stars_that_overlap_mislead_among_repositories_too() -> None:
 
 @pytest.mark.parametrize("pattern", ["?*a" * 16, "*?a{b,c*}" * 10, "{" * 60, "?*a" * 3333])
 def test_what_keeps_argocd_busy_is_told_at_once(pattern: str) -> None:
-    started = time.perf_counter()
+    started = time.thread_time()
     assert "Argo CD would hang on this" in said(pattern)[Kind.HANGS]
-    assert time.perf_counter() - started < 2
+    assert time.thread_time() - started < 2
 
 
 def test_many_wildcards_without_a_text_between_them_are_harmless() -> None:

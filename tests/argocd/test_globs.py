@@ -106,9 +106,9 @@ def test_a_nul_ends_the_pattern_or_its_word() -> None:
 
 
 def test_a_pattern_on_which_argocd_hangs_is_told_at_once() -> None:
-    started = time.perf_counter()
+    started = time.thread_time()
     assert globs.match("?*a" * 16, "a" * 239 + "b") is Verdict.HANG
-    assert time.perf_counter() - started < FAST
+    assert time.thread_time() - started < FAST
 
 
 @pytest.mark.parametrize(
@@ -116,10 +116,10 @@ def test_a_pattern_on_which_argocd_hangs_is_told_at_once() -> None:
 )
 def test_ten_thousand_hostile_characters_are_answered_at_once(piece: str) -> None:
     pattern = (piece * 10_000)[:10_000]
-    started = time.perf_counter()
+    started = time.thread_time()
     for text in ("", "a" * 250, "ab" * 120, "https://kubernetes.default.svc", "é" * 100):
         assert globs.match(pattern, text) in set(Verdict)
-    assert time.perf_counter() - started < FAST
+    assert time.thread_time() - started < FAST
 
 
 def test_a_pattern_that_is_merely_deep_is_answered() -> None:

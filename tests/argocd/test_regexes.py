@@ -86,9 +86,9 @@ def test_what_we_cannot_run_as_argocd_does_is_said(pattern: str) -> None:
 def test_an_expression_that_takes_others_for_ever_takes_no_time() -> None:
     search = regexes.compiled("^(a+)+$").search
     assert search is not None
-    started = time.perf_counter()
+    started = time.thread_time()
     assert not search("a" * 5000 + "b")
-    assert time.perf_counter() - started < 2
+    assert time.thread_time() - started < 2
 
 
 @pytest.mark.parametrize(
