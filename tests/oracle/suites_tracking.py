@@ -176,7 +176,7 @@ def _derive_for_application(given: Mapping[str, Any]) -> dict[str, Any]:
     return _account(
         given["project"]["spec"].get("destinationServiceAccounts") or (),
         server=given["cluster"]["server"],
-        destination_namespace=given["app"]["spec"]["destination"].get("namespace", ""),
+        destination_namespace=(given["app"]["spec"].get("destination") or {}).get("namespace", ""),
         application_namespace=given["app"]["metadata"].get("namespace", ""),
     )
 
