@@ -156,7 +156,8 @@ class Cluster:
 
     def audited(self) -> list[dict[str, Any]]:
         """What the policy writes down, oldest first; an event stands there a moment after its answer."""
-        return [json.loads(line) for line in (self.folder / AUDIT_LOG).read_text().splitlines()]
+        whole, _, _ = (self.folder / AUDIT_LOG).read_text().rpartition("\n")  # the last may be half written
+        return [json.loads(line) for line in whole.splitlines()]
 
     # Who calls.
 
