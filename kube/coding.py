@@ -21,6 +21,11 @@ def encode(body: Any) -> bytes:
         raise BadRequestError(f"the body is not plain JSON: {error}") from error
 
 
+def encoded_to_keep(body: Any) -> bytes:
+    """Without the room that orjson leaves behind its bytes, 4 KiB of it."""
+    return memoryview(encode(body)).tobytes()
+
+
 def decode(raw: bytes) -> Any:
     return orjson.loads(raw)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from kube.coding import decode, encode
+from kube.coding import decode, encoded_to_keep
 from kube.embedded.watching import Change, Record, Selection, Watchers
 from kube.errors import BadRequestError, GoneError, UnavailableError
 from kube.store import EventKind, Object, Page, Resource
@@ -89,7 +89,7 @@ class History:
     def _record(self, body: Object) -> Record:
         metadata = body["metadata"]
         metadata["resourceVersion"] = str(self.revision + 1)
-        raw = encode(body)  # may refuse: only then does the revision count
+        raw = encoded_to_keep(body)  # may refuse: only then does the revision count
         self.revision += 1
         return Record(
             namespace=metadata.get("namespace", ""),

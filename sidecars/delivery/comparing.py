@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 
 from sidecars.delivery.ranges import DEPTH, LEAF, MARK_BYTES, WAYS, Inventory, position
-from sidecars.wire.events import Event, fresh_id
+from sidecars.wire.events import Event, exact, fresh_id
 from sidecars.wire.malformed import MalformedError
 from sidecars.wire.reading import read_struct
 
@@ -285,7 +285,7 @@ class Comparer:
                 target=TARGET,
                 resource_id=name,
                 event_id=name,
-                payload=payload,
+                payload=exact(payload),
                 source=self._source,
             )
         )

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from sidecars.delivery.inbox import Inbox
 from sidecars.delivery.outbox import Outbox
+from sidecars.waiting import first_of
 from sidecars.wire.events import Event
 from tiphys.errors import ObjectError, SurroundingsError
 
@@ -72,7 +73,7 @@ class _Session:
             loop.create_task(self._write(outbox), name=f"writes {outbox.peer}"),
         )
         try:
-            await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+            await first_of(*self._tasks)
         finally:
             for task in self._tasks:
                 task.cancel()

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from google.protobuf.message import DecodeError, Message
 from grpc import aio
 
+from sidecars.waiting import first_of
 from sidecars.wire import announcing
 from sidecars.wire.announcing import Announcement
 from sidecars.wire.authenticating import Authenticator, LoginRequest, Rules
@@ -208,7 +209,7 @@ class Server:
         cut_because: asyncio.Future[Any] = session.cut_because
         STREAMS.inc()
         try:
-            await asyncio.wait({work, cut_because}, return_when=asyncio.FIRST_COMPLETED)
+            await first_of(work, cut_because)
         finally:
             STREAMS.dec()
             await _ended(work)
