@@ -50,11 +50,9 @@ def _destination_without_account(case: Case) -> Iterator[Finding]:
         message = "impersonation is on and no entry names an account: no application of this project can sync"
         yield Finding(rule, ENTRIES, message, hint)
         return
-    for index, destination in enumerate(allowed):
-        namespace = reading.text(destination, "namespace")
-        if not is_literal(namespace) or not (server := _server_of(destination, case)):
-            continue
-        if "!" in server or "!" in namespace:
+    for index, literal, name, namespace in case.once(_exact_destinations):
+        server = literal or _server_named(name, case)
+        if not server:
             continue
         found = impersonation.derive(
             entries,
@@ -67,13 +65,18 @@ def _destination_without_account(case: Case) -> Iterator[Finding]:
             yield Finding(rule, f"spec.destinations[{index}]", message, hint)
 
 
-def _server_of(destination: Any, case: Case) -> str:
-    """The one server that a project's destination means, or nothing."""
-    server, name = reading.text(destination, "server"), reading.text(destination, "name")
-    if server:
-        return server if is_literal(server) else ""
-    if not name or not is_literal(name) or "!" in name:
-        return ""
+@Remembered
+def _exact_destinations(case: Case) -> Iterator[tuple[int, str, str, str]]:
+    """Those without a pattern, which are few: index, server or name, and namespace."""
+    for index, destination in enumerate(reading.sequence(case.object, "spec", "destinations")):
+        server, name = reading.text(destination, "server"), reading.text(destination, "name")
+        namespace = reading.text(destination, "namespace")
+        cluster = server or name
+        if cluster and is_literal(cluster) and is_literal(namespace) and "!" not in cluster + namespace:
+            yield index, server, "" if server else name, namespace
+
+
+def _server_named(name: str, case: Case) -> str:
     found = destinations.resolve(
         {"name": name},
         neighbours=case.surroundings.neighbours,
