@@ -28,7 +28,7 @@ _VERSIONS = ("v1", "v1beta1", "v1alpha1", "v2", "v1beta2")
 
 
 def parse_target(text: str) -> tuple[str, str, str]:
-    """`Deployment.apps/web` as group, kind and name."""
+    """`Deployment.apps/web` as group, kind and name; kubectl's spelling of a kind will do too."""
     kind, slash, name = text.partition("/")
     if not slash or not name:
         raise CallError(f"{text}: write KIND/NAME or KIND.GROUP/NAME, such as Deployment.apps/web")
@@ -43,7 +43,8 @@ async def fetch(store: Any, text: str, namespace: str | None) -> tuple[Object, O
 
     group, kind, name = parse_target(text)
     for version in _VERSIONS if group else ("v1",):
-        found = (await store.discover(group=group, version=version)).get(kind)
+        kinds = (await store.discover(group=group, version=version)).values()
+        found = next((one for one in kinds if kind.lower() in {one.kind.lower(), one.plural}), None)
         if found is not None:
             thing = await get(store, found, name, namespace if found.namespaced else None)
             if thing is None:
@@ -58,9 +59,11 @@ def find(known: Known, text: str, namespace: str | None) -> tuple[Object, Object
     for thing in known.objects:
         metadata = reading.mapping(thing, "metadata")
         if (
-            (group_of(thing), reading.text(thing, "kind"), reading.text(metadata, "name")) == (group, kind, name)
+            reading.text(metadata, "name") == name
+            and reading.text(thing, "kind").lower() == kind.lower()
+            and group_of(thing) == group
             and namespace in {None, reading.text(metadata, "namespace")}
-        ):  # fmt: skip
+        ):
             home = reading.text(metadata, "namespace")
             around = (
                 other

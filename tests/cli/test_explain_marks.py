@@ -54,6 +54,11 @@ def test_two_applications_that_list_an_object_are_both_named(tmp_path: Path) -> 
     assert (found["disputed-by"], found["good"]) == (["a", "b"], False)
 
 
+def test_a_kind_may_be_written_as_for_kubectl(tmp_path: Path) -> None:
+    found = told(tmp_path, "tracking", "configmap/settings", config_map(), application("a"))
+    assert found["object"] == "ConfigMap shop/settings"
+
+
 def test_with_label_tracking_the_label_is_what_counts(tmp_path: Path) -> None:
     settings = config_map("argocd-cm", "argocd", data={names.TRACKING_METHOD_KEY: "label"})
     marked = config_map(metadata={"labels": {names.INSTANCE_LABEL: "a"}})

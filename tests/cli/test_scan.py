@@ -259,3 +259,5 @@ def test_explanations_come_from_a_cluster(place: Place) -> None:
     assert "names no agent" in goes.stdout
     marks = place.run(explain.command.commands["tracking"], "ConfigMap/argocd-cm", "-n", place.namespace)
     compare("explain/tracking-live.txt", marks.stdout.replace(place.namespace, "argocd"))
+    plural = place.run(explain.command.commands["tracking"], "configmaps/argocd-cm", "-n", place.namespace)
+    assert plural.stdout == marks.stdout
