@@ -1,6 +1,7 @@
 """`tiphys webhook`: serves reviews; `register`, `unregister` and `status` talk to the API server about it."""
 
 import json
+import os
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +23,7 @@ from webhook.knowing import Guarding
 from webhook.processes import serve
 from webhook.registering import register, unregister
 from webhook.registrations import Registration
+from webhook.reporting import LONGEST_FOLDER
 
 SERVICE = "tiphys-webhook"
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - the API server and the kubelet come from other machines
@@ -88,6 +90,10 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     source = CertificateSource(given["certificates"])
     if source is CertificateSource.FILES and given["certificate_folder"] is None:
         raise click.UsageError("--certificates files needs --certificate-folder")
+    if len(os.fsencode(given["runtime_folder"])) > LONGEST_FOLDER:
+        raise click.UsageError(
+            f"--runtime-folder: Unix sockets take at most {LONGEST_FOLDER} bytes; choose a shorter path"
+        )
     logs.configure(level=given["log_level"], form=given["log_format"])
     serving = _serving(given, source)
 

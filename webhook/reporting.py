@@ -24,6 +24,8 @@ DATAGRAM_LIMIT = 64 * 1024
 REMEMBERED_DENIALS = 50
 REMEMBERED_EXEMPTIONS = 200
 SOCKET = "keeper.sock"
+LONGEST_FOLDER = 107 - len(f"/{SOCKET}")
+"""Bytes of the path that the socket may be in: Linux's sun_path has 108 with its end."""
 
 FORGET_AFTER = timedelta(seconds=15)
 """Three reports that did not come."""

@@ -6,7 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from cli import webhook
 from scripts.cluster.controlplane import Cluster
 
 ROOT = Path(__file__).parents[2]
@@ -132,3 +134,10 @@ def test_a_mistake_of_ours_shows_a_traceback_without_secrets() -> None:
     assert "Traceback" in done.stderr
     assert "RuntimeError: sent Bearer [removed]" in done.stderr
     assert "abcdefghijkl" not in done.stderr
+
+
+def test_a_runtime_folder_that_no_socket_fits_in_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / ("x" * 100)
+    done = CliRunner().invoke(webhook.command, ["--runtime-folder", str(folder)])
+    assert done.exit_code == 2
+    assert "choose a shorter path" in done.stderr
