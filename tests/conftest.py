@@ -4,16 +4,19 @@ With pytest-xdist each worker has clusters of its own: registrations of webhooks
 namespace would meet each other in a shared one, and a start costs five seconds.
 """
 
+import logging
 import os
 from collections.abc import Generator, Iterator
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 from scripts.cluster.binaries import Binaries, NoBinariesError
 from scripts.cluster.controlplane import Cluster
 from scripts.cluster.preparing import prepare
 from scripts.cluster.testing import Clusters, Kubectl
+from tiphys import logs
 
 # Machines are noisy: how long an example takes says nothing, and what CI finds must be found again.
 settings.register_profile(
@@ -60,6 +63,18 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Genera
             red=True,
             bold=True,
         )
+
+
+@pytest.fixture(autouse=True)
+def logs_as_before() -> Iterator[None]:
+    """A command that a test runs in this process sets logging up for good."""
+    handlers, number = logging.root.handlers[:], logging.root.level
+    before, level = structlog.get_config(), logs._level
+    yield
+    if structlog.get_config() != before:
+        structlog.configure(**before)
+        logs._level = level
+        logging.root.handlers, logging.root.level = handlers, number
 
 
 @pytest.fixture(scope="session")

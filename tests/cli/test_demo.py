@@ -78,11 +78,12 @@ def test_ctrl_c_ends_it_cleanly_at_any_point(tmp_path: Path, moment: str) -> Non
 LOADED = """\
 import importlib, os, signal, sys
 loading = importlib.import_module
-def interrupted(name, *rest):
+def interrupted(name, package=None):
     if name == "cli.demo":
         os.kill(os.getpid(), signal.SIGINT)
-    return loading(name, *rest)
+    return loading(name, package)
 importlib.import_module = interrupted
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.argv = ["tiphys", "demo"]
 import cli.main
 cli.main.main()
@@ -105,10 +106,17 @@ def test_ctrl_c_just_before_the_first_line_ends_it_as_later(monkeypatch: pytest.
     assert (done.exit_code, done.output) == (0, FAREWELL)
 
 
+MAKE = """\
+import os, signal
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # tests that run in the background inherit that it is ignored
+os.execvp("make", ["make", "--no-print-directory", "run"])
+"""
+
+
 def test_make_run_is_the_same(tmp_path: Path) -> None:
     """As a terminal does it: Ctrl-C goes to make and to all that it started."""
     process = subprocess.Popen(
-        ["make", "run"],
+        [sys.executable, "-c", MAKE],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

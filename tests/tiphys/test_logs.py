@@ -3,22 +3,12 @@ import json
 import logging
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import structlog
 
 from tiphys import logs
-
-
-@pytest.fixture(autouse=True)
-def configuration_of_before() -> Iterator[None]:
-    handlers, level = logging.root.handlers[:], logging.root.level
-    before = structlog.get_config()
-    yield
-    structlog.configure(**before)
-    logging.root.handlers, logging.root.level = handlers, level
 
 
 class Terminal(io.StringIO):
