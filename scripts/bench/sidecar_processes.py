@@ -1,5 +1,6 @@
 """Principal and agents as processes of their own, as they are in a cluster."""
 
+import gc
 import multiprocessing
 import os
 import random
@@ -109,6 +110,9 @@ def dialing(papers: Papers, *, port: int, pair: KeyPair | None, mode: Mode = Mod
 
 def quiet() -> None:
     logs.configure(level="error")
+    # As the command leaves it: what was loaded is no business of the collector's.
+    gc.freeze()
+    gc.collect()
 
 
 @contextmanager
