@@ -6,6 +6,7 @@ namespace would meet each other in a shared one, and a start costs five seconds.
 
 import logging
 import os
+import signal
 from collections.abc import Generator, Iterator
 
 import pytest
@@ -31,6 +32,11 @@ NO_CLUSTER = "no API server"
 REQUIRED = "TIPHYS_REQUIRE_CLUSTER"
 
 _found: pytest.StashKey[Binaries | NoBinariesError] = pytest.StashKey()
+
+
+def pytest_configure() -> None:
+    """A shell's background ignores Ctrl-C, and what tests start would inherit that."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -17,6 +17,8 @@ from scripts.cluster.definitions import find_definitions
 from scripts.cluster.preparing import prepare
 from tiphys.errors import TiphysError
 
+ENDINGS = (signal.SIGINT, signal.SIGTERM)
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m scripts.cluster", description=__doc__)
@@ -54,16 +56,18 @@ def _lend() -> int:
 
 
 def _run() -> int:
-    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     binaries = prepare()
     started = time.monotonic()
     with Cluster(binaries=binaries) as cluster, contextlib.suppress(KeyboardInterrupt):
+        # From here on they wait for us: one that comes just before a pause would not end it.
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDINGS)
         print(f"binaries     {binaries.folder} ({binaries.origin})")
         print(f"definitions  {cluster.definitions_from}")
         print(f"API server   {cluster.url}, ready after {time.monotonic() - started:.1f} s")
         print(f"kubeconfig   {cluster.kubeconfig}")
         print(f"\nexport KUBECONFIG={cluster.kubeconfig}\nIt ends with Ctrl-C.", flush=True)
-        signal.pause()
+        signal.sigwait(ENDINGS)
     return 0
 
 

@@ -83,7 +83,6 @@ def interrupted(name, package=None):
         os.kill(os.getpid(), signal.SIGINT)
     return loading(name, package)
 importlib.import_module = interrupted
-signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.argv = ["tiphys", "demo"]
 import cli.main
 cli.main.main()
@@ -106,17 +105,10 @@ def test_ctrl_c_just_before_the_first_line_ends_it_as_later(monkeypatch: pytest.
     assert (done.exit_code, done.output) == (0, FAREWELL)
 
 
-MAKE = """\
-import os, signal
-signal.signal(signal.SIGINT, signal.SIG_DFL)  # tests that run in the background inherit that it is ignored
-os.execvp("make", ["make", "--no-print-directory", "run"])
-"""
-
-
 def test_make_run_is_the_same(tmp_path: Path) -> None:
     """As a terminal does it: Ctrl-C goes to make and to all that it started."""
     process = subprocess.Popen(
-        [sys.executable, "-c", MAKE],
+        ["make", "--no-print-directory", "run"],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
