@@ -189,10 +189,10 @@ def _webhook_at_work(cluster: Cluster, desk: Desk, guard: Guard) -> None:
         until(lambda: desk.find("secrets", secret, namespace=HOME), what="a new one")  # noqa: B023 - as above
     until(lambda: guard.status()["guarded"], what="trust in the new authority")
     for path in CONFIGURATIONS:
-        held = cluster.request("GET", path)
-        for entry in held["webhooks"]:
-            entry["clientConfig"].pop("caBundle")
-        cluster.request("PUT", path, held)
+        entries = range(len(cluster.request("GET", path)["webhooks"]))
+        # A patch, for the webhook may write at the same time.
+        emptied = [{"op": "remove", "path": f"/webhooks/{entry}/clientConfig/caBundle"} for entry in entries]
+        cluster.request("PATCH", path, emptied, content_type="application/json-patch+json")
         until(
             lambda: cluster.request("GET", path)["webhooks"][0]["clientConfig"].get("caBundle"),  # noqa: B023 - as above
             what="the caBundle again",

@@ -31,7 +31,11 @@ def plain(guarded: Guarded, text: str) -> str:
 def good(guarded: Guarded) -> Iterator[Guarded]:
     """The good objects, before and gone after: `argocd-cm` among them changes what other tests meet."""
     yield guarded
-    guarded.kubectl("delete", "--ignore-not-found", "-n", guarded.argocd, "-f", "-", stdin=_reversed(GOOD))
+    delete = ("delete", "--ignore-not-found", "-n", guarded.argocd, "-f", "-")
+    until(  # a project may go once the webhook has seen its applications go
+        lambda: guarded.kubectl(*delete, stdin=_reversed(GOOD), check=False).returncode == 0,
+        what="all of them are gone",
+    )
 
 
 def _reversed(documents: str) -> str:
