@@ -77,9 +77,9 @@ def logs_as_before() -> Iterator[None]:
     handlers, number = logging.root.handlers[:], logging.root.level
     before, level = structlog.get_config(), logs._level
     yield
+    logs._level = level
     if structlog.get_config() != before:
         structlog.configure(**before)
-        logs._level = level
         logging.root.handlers, logging.root.level = handlers, number
 
 
