@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from scripts.cluster.binaries import Binaries
 from scripts.cluster.controlplane import Cluster
 from scripts.cluster.testing import Clusters
 from tests.cluster.installing import installed, with_injection
@@ -194,15 +195,16 @@ BEFORE_EACH: dict[str, Callable[[Machine], None]] = {
 
 
 @pytest.fixture(scope="module")
-def machine(clusters: Clusters, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    hub, folder = clusters.control_plane, tmp_path_factory.mktemp("reader")
+def machine(cluster_binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """With clusters of its own: `tiphys scan` on a page sees all that other tests left in theirs."""
+    clusters, folder = Clusters(cluster_binaries), tmp_path_factory.mktemp("reader")
     with ExitStack() as stack:
+        stack.callback(clusters.stop)
+        hub = clusters.control_plane
         stack.enter_context(installed(hub, "control-plane"))
         stack.enter_context(installed(clusters.workload, "workload-managed"))
         for name in ("team-web", "web"):
             hub.create_namespace(name)
-            stack.callback(hub.drop_namespace, name)
-        stack.callback(hub.drop_namespace, "prod-eu-1")  # an agent's, made by docs/agents.md
         hub.kubectl("create", "configmap", "argocd-cm", "--namespace", "argocd")
         hub.kubectl("apply", "-f", "-", stdin=f"{PROJECT % 'web'}---\n{APPLICATION}---\n{SETTINGS}")
         guard = Guard(
