@@ -26,7 +26,8 @@ CHUNK = 50
 _HOMELESS = frozenset(
     {Kind.PROJECT, Kind.APPLICATION, Kind.APPLICATION_SET, Kind.REPOSITORY, Kind.CLUSTER, Kind.ARGOCD_CM}
 )
-
+_MARKS = frozenset({names.TRACKING_ID, names.PROPOSED_TRACKING_ID, names.INSTALLATION_ID})
+"""Annotations of any object that Argo CD's settings give their meaning."""
 
 Item = tuple[int, str]
 """Which object of a file: the document's number, and the place in a List."""
@@ -95,7 +96,7 @@ def judge_files(
     read: Iterator[int] | None = None,
     around: Survey | None = None,
 ) -> Result:
-    """All objects of the files. Those that have no neighbours are judged while their file is read.
+    """All objects of the files. Those that need nothing else of the run are judged while their file is read.
 
     `around` is what a cluster already holds; an object of the files stands for the one of its name there.
     """
@@ -209,17 +210,22 @@ def _read_one(file: str, alone: Surroundings, today: date) -> _Read:
             continue
         told.objects += 1
         kind = kind_of(found.body)
-        if (
-            kind is Kind.ANY
-            and not _is_parameters(found.body)
-            and reading.text(found.body, "kind") != "ServiceAccount"
-        ):
+        if kind is Kind.ANY and not waits(found.body):
             judgements = judge(Case(kind=kind, object=found.body, surroundings=alone), today=today)
             told.findings += [_found(found, judgement) for judgement in judgements]
         else:
             body = dict(at_home(found.body, alone.configuration))
             told.kept.append((file, (found.document, found.where), kind.value, body))
     return told
+
+
+def waits(thing: Object) -> bool:
+    """Whether others may ask for this object of no kind of Argo CD's, or argocd-cm decides what is said of it."""
+    return (
+        _is_parameters(thing)
+        or reading.text(thing, "kind") == "ServiceAccount"
+        or not _MARKS.isdisjoint(reading.mapping(thing, "metadata", "annotations"))
+    )
 
 
 def at_home(body: Object, configuration: Configuration) -> Object:

@@ -7,6 +7,7 @@ from argocd import identities, names, reading, tracking_ids
 from argocd.judging import Action, Case, Finding, Kind, Operation, Profile, Rule
 from argocd.kubernetes_names import LABEL_LIMIT
 from argocd.policy import TrackingFormat
+from argocd.resource_filters import is_excluded
 from argocd.rules import examples
 from argocd.settings import TrackingMethod
 from argocd.tracking import annotation, application_of, is_hook, is_root, is_self_referencing
@@ -20,13 +21,26 @@ _METHOD = f"metadata.annotations[{names.TIPHYS_TRACKING_METHOD}]"
 
 
 def _ids(case: Case) -> Iterator[tuple[str, str, TrackingId | None]]:
-    """Path, text and meaning of the ids that count in the configured format."""
+    """Path, text and meaning of the ids that Argo CD reads, in the configured format."""
+    if not _are_ids_read(case):
+        return
     if (tracking_format := case.surroundings.configuration.tracking.format) is not TrackingFormat.PROPOSED:
         text = annotation(case.object, names.TRACKING_ID)
         yield _TRACKING_ID, text, tracking_ids.parse_released(text)
     if tracking_format is not TrackingFormat.RELEASED:
         text = annotation(case.object, names.PROPOSED_TRACKING_ID)
         yield _PROPOSED_ID, text, tracking_ids.parse_proposed(text)
+
+
+def _are_ids_read(case: Case) -> bool:
+    """Argo CD that tracks by label reads no id, and none on a kind that it leaves out."""
+    settings = case.surroundings.settings
+    return settings.tracking_method is not TrackingMethod.LABEL and not is_excluded(
+        settings,
+        group=tracking_ids.group_of(case.object),
+        kind=reading.text(case.object, "kind"),
+        cluster=names.IN_CLUSTER_SERVER,
+    )
 
 
 def _malformed(case: Case) -> Iterator[Finding]:
@@ -199,7 +213,8 @@ RULES = (
         title="A tracking id has the format that Argo CD reads",
         explanation=(
             "Argo CD swallows the error and treats the object as one that nobody manages: it is neither "
-            "compared nor pruned."
+            "compared nor pruned. With the method `label`, and on kinds that argocd-cm leaves out, ids mean nothing "
+            "and are not judged."
         ),
         bad=_config_map("argocd.argoproj.io/tracking-id: shop"),
         good=_MANAGED,
@@ -215,7 +230,8 @@ RULES = (
         explanation=(
             "Ids are copied with the rest of the metadata by people, operators and namespace tools. Argo CD "
             "shows such an object, but does not compare it and never prunes it. Hooks, objects with "
-            "generateName and objects with an owner are left alone."
+            "generateName and objects with an owner are left alone, and so are all with the method `label` and "
+            "those of kinds that argocd-cm leaves out: there Argo CD reads no ids."
         ),
         bad=_config_map("argocd.argoproj.io/tracking-id: 'shop:/ConfigMap:shop/shapes'"),
         good=_MANAGED,

@@ -10,7 +10,7 @@ from argocd.judging import Case, Kind, Surroundings, Writer
 from argocd.neighbours import Neighbours, Nothing
 from argocd.policy import Configuration, TrackingFormat
 from argocd.rules.tracking import RULES
-from argocd.settings import Settings, TrackingMethod
+from argocd.settings import ResourceFilter, Settings, TrackingMethod
 from tests.argocd.neighbourhood import Neighbourhood
 
 ADA = Writer(user="ada")
@@ -101,6 +101,19 @@ def test_ids_are_judged_in_the_configured_format(tracking_format: TrackingFormat
     broken = config_map("x", annotations={names.PROPOSED_TRACKING_ID: "y"})
     assert len(messages("copied-id", copied, configuration=configuration)) == found
     assert len(messages("malformed-id", broken, configuration=configuration)) == found
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings(tracking_method=TrackingMethod.LABEL),
+        Settings(exclusions=(ResourceFilter(kinds=("ConfigMap",)),)),
+        Settings(inclusions=(ResourceFilter(kinds=("Secret",)),)),
+    ],
+)
+def test_ids_that_argocd_does_not_read_are_not_judged(settings: Settings) -> None:
+    assert messages("copied-id", config_map(COPIED_ID), settings=settings) == []
+    assert messages("malformed-id", config_map("broken"), settings=settings) == []
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,20 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
+from datetime import date
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn, cast
 
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 
+from argocd.catalogue import CATALOGUE
+from argocd.engine import judge
+from argocd.judging import Case, Kind
+from argocd.kinds import kind_of
+from argocd.policy import Configuration
 from cli import judging
 from cli.check import command
 from cli.manifests import MOST_VALUES
@@ -31,6 +39,16 @@ spec:
   destination: {server: https://kubernetes.default.svc, namespace: shop}
   source: {repoURL: https://example.test/web.git, path: .}
 """
+ARGOCD_CM = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: argocd-cm, namespace: argocd}\n"
+COPIED = """\
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: colours
+  namespace: shop
+  annotations: {argocd.argoproj.io/tracking-id: 'shop:/ConfigMap:shop/shapes'}
+"""
+TODAY = date(2026, 10, 1)
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     f"{after}: &{after} [{','.join([f'*{before}'] * 9)}]\n" for before, after in itertools.pairwise("abcdefg")
 )
@@ -146,6 +164,33 @@ def test_what_lies_in_one_run_are_neighbours(tmp_path: Path) -> None:
     assert ("warn", "application/project-unknown") in findings(tmp_path)
     write(tmp_path, project=GOOD)
     assert ("warn", "application/project-unknown") not in findings(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "setting", ["application.resourceTrackingMethod: label", "resource.exclusions: '[{kinds: [ConfigMap]}]'"]
+)
+def test_other_objects_are_judged_by_the_argocd_cm_of_the_run(setting: str, tmp_path: Path) -> None:
+    write(tmp_path, colours=COPIED)
+    assert findings(tmp_path) == [("warn", "tracking/copied-id")]
+    write(tmp_path, settings=ARGOCD_CM)
+    assert findings(tmp_path) == [("warn", "tracking/copied-id")]
+    write(tmp_path, settings=f"{ARGOCD_CM}data:\n  {setting}\n")
+    assert findings(tmp_path) == [], "there Argo CD reads no id"
+
+
+def test_an_object_that_does_not_wait_for_the_run_is_not_judged_by_its_settings() -> None:
+    unknown = replace(judging.surroundings_of((), Configuration()), settings=cast("Any", None))
+    objects = [
+        (rule, thing)
+        for rule in CATALOGUE
+        for example in (rule.bad, rule.good)
+        if kind_of(thing := list(yaml.safe_load_all(example))[-1]) is Kind.ANY
+    ]
+    assert objects
+    for rule, thing in objects:
+        judgements = judge(Case(kind=Kind.ANY, object=thing, surroundings=unknown), today=TODAY)
+        failed = [found.finding for found in judgements if "failed" in found.finding.message]
+        assert not failed or judging.waits(thing), f"{rule.id}: {failed}"
 
 
 def test_without_a_namespace_argo_cds_is_meant(tmp_path: Path) -> None:
