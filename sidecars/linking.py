@@ -3,19 +3,21 @@
 import asyncio
 from collections.abc import Callable, Iterable
 from contextvars import Context
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sidecars.delivery import comparing
 from sidecars.delivery.comparing import Comparer, Difference, Report
 from sidecars.delivery.inbox import Bury, Handle, Inbox, InboxLimits
+from sidecars.delivery.lanes import key_of
 from sidecars.delivery.observing import InboxObserver, OutboxObserver
 from sidecars.delivery.outbox import Outbox, OutboxLimits
-from sidecars.delivery.outcomes import DeadLetter
+from sidecars.delivery.outcomes import DeadLetter, Reason
 from sidecars.delivery.pacing import Budget, Timing
 from sidecars.delivery.session import Ending, Peer, Stream
 from sidecars.figures import Figures
 from sidecars.listing import Listings
 from sidecars.tallying import FAILURE, RECEIVED, SENT, STREAM_LOST, SUCCESS, Tally, kind_of
+from sidecars.unsent import Unsent
 from sidecars.wire import announcing, tracing
 from sidecars.wire.events import OBJECT_TARGETS, Event, acknowledgement, fresh_id
 from tiphys import logs, metrics
@@ -63,16 +65,23 @@ class _Observer(OutboxObserver, InboxObserver):
     def acknowledged(self, peer: str, event: Event, seconds: float) -> None:
         if event.target in OBJECT_TARGETS:
             PROPAGATION.labels(event.target, SENT).observe(seconds)
+        self._link.unsent.got_through(event)
         self._link.done(event)
 
     def superseded(self, peer: str, event: Event) -> None:
         self._link.done(event)
 
     def abandoned(self, peer: str, event: Event, error: Exception) -> None:
-        log.error(
-            "an event can never be sent",
-            **{logs.PEER: peer, logs.KEY: event.subject, logs.KIND: event.type, logs.ERROR: str(error)},
+        letter = DeadLetter(
+            peer=peer,
+            key=key_of(event),
+            event=replace(event, payload=b""),  # it may be large, and its report may have to wait
+            reason=Reason.UNSENDABLE,
+            error=error,
+            attempts=1,
         )
+        self.dead_letter(letter)
+        self._link.unsent.report(letter)
         self._link.tally.abandoned(event)
         self._link.done(event)
 
@@ -107,6 +116,7 @@ Telling = Callable[[], bool]
 class Link:
     """`handle` applies what the peer tells; `found` tells it again what it has otherwise. After an overflow, when
     there is room again (`relieved`), a peer that does not compare is told `everything`, as fast as it fits.
+    `bury` reports what the peer told and nobody can apply, `bury_unsent` what the peer can never be told.
     """
 
     def __init__(
@@ -115,6 +125,7 @@ class Link:
         peer: str,
         handle: Handle,
         bury: Bury,
+        bury_unsent: Bury,
         listings: Listings,
         found: Callable[[str, list[Difference]], None],
         compared: Callable[[Report], None] = lambda _: None,
@@ -135,6 +146,7 @@ class Link:
         self.figures = figures
         self.timing = surroundings.timing
         self.tally = Tally()
+        self.unsent = Unsent(bury_unsent)
         self._connected_at = 0.0
         self._everything = everything
         self._relieved = relieved
@@ -219,6 +231,7 @@ class Link:
         if self._repairing is not None:
             self._repairing.cancel()
             await asyncio.gather(self._repairing, return_exceptions=True)
+        await self.unsent.close()
         await self.peer.close()
 
     async def _repair(self) -> None:

@@ -1,11 +1,11 @@
-"""Events of Kubernetes about what could not be applied, where `kubectl describe` and people look."""
+"""Events of Kubernetes about what could not be applied or sent, where `kubectl describe` and people look."""
 
 from collections.abc import Callable
 from datetime import datetime
 
 from kube.resources import EVENTS
 from kube.store import Store
-from sidecars.delivery.outcomes import DeadLetter
+from sidecars.delivery.outcomes import DeadLetter, Reason
 from sidecars.kinds import Kind
 
 COMPONENT = "tiphys"
@@ -19,6 +19,7 @@ class Reporter:
         self._now = now
 
     async def report(self, letter: DeadLetter, kind: Kind, *, namespace: str, name: str) -> None:
+        unsent = letter.reason is Reason.UNSENDABLE
         moment = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
         await self._store.create(
             EVENTS,
@@ -31,8 +32,8 @@ class Reporter:
                     "name": name,
                 },
                 "type": "Warning",
-                "reason": "NotApplied",
-                "message": f"from {letter.peer}: {letter.message}"[:LONGEST_MESSAGE],
+                "reason": "NotSent" if unsent else "NotApplied",
+                "message": f"{'to' if unsent else 'from'} {letter.peer}: {letter.message}"[:LONGEST_MESSAGE],
                 "source": {"component": COMPONENT},
                 "firstTimestamp": moment,
                 "lastTimestamp": moment,

@@ -5,6 +5,7 @@ from functools import partial
 
 from argocd.propagation import Message
 from argocd.routing import Mode
+from argocd.target_namespaces import as_told_to_peer
 from kube.store import Object, Store
 from sidecars import figures, rounds
 from sidecars.agent.applications import Applications, RefusedApplicationError, restored
@@ -93,6 +94,7 @@ class Agent:
             peer="principal",
             handle=self._handle,
             bury=self._bury,
+            bury_unsent=self._bury_unsent,
             listings=Listings(entries, version=lambda: self.holdings.changes),
             found=self._asker.repair,
             done=self._asker.done,
@@ -203,7 +205,25 @@ class Agent:
             await self._reporter.report(letter, kind, namespace=self.settings.namespace, name=name)
             return
         namespace, _, name = letter.event.subject.partition("/")
-        told = payloads.ErrorData(resource_name=name, resource_namespace=namespace, message=_shown(letter))
+        self._tell_error(name=name, namespace=namespace, message=_shown(letter))
+
+    async def _bury_unsent(self, letter: DeadLetter) -> None:
+        """The principal is told of an Application of its own: that fits. Of what is ours it knows nothing."""
+        kind = BY_TARGET.get(letter.event.target)
+        if kind is None:
+            return
+        namespace, _, name = letter.event.subject.partition("/")
+        if self.settings.mode is not Mode.MANAGED:
+            await self._reporter.report(letter, kind, namespace=namespace, name=name)
+            return
+        copy = self.holdings.get(kind, name=name, namespace=namespace)
+        if kind is APPLICATION and copy is not None:
+            peer = as_told_to_peer(copy, peer_namespace=self.holdings.principal_namespace)
+            words = f"{letter.event.type.rpartition('.')[2]} could not be sent: {letter.message}"
+            self._tell_error(name=name, namespace=peer, message=words)
+
+    def _tell_error(self, *, name: str, namespace: str, message: str) -> None:
+        told = payloads.ErrorData(resource_name=name, resource_namespace=namespace, message=message)
         event = message_event(
             EventType.ERROR,
             target=WireTarget.APPLICATION,

@@ -22,6 +22,8 @@ class Reason(StrEnum):
     EXHAUSTED = "exhausted"
     """Nothing was wrong with it, only with the API server, for too long: compare when that is well again."""
     CRASHED = "crashed"
+    UNSENDABLE = "unsendable"
+    """It never left: more than a message may hold."""
 
 
 # An API server that says this of an object will say it again; so does our own judgement of an object.
@@ -47,7 +49,7 @@ Judge = Callable[[Exception], Verdict]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """An event that was acknowledged without being applied: whoever gets this says so where people look."""
+    """An event that is given up without being applied: whoever gets this says so where people look."""
 
     peer: str
     key: str
@@ -61,6 +63,6 @@ class DeadLetter:
         """One line. What an API server says of a repository may quote its credentials: only the kind of
         error is told then.
         """
-        if self.event.target == Target.REPOSITORY:
+        if self.event.target == Target.REPOSITORY and self.reason is not Reason.UNSENDABLE:
             return type(self.error).__name__
         return str(self.error) or type(self.error).__name__

@@ -219,10 +219,14 @@ class Principal:
         async def bury(letter: DeadLetter) -> None:
             await self._receiver.bury(agent, letter)
 
+        async def bury_unsent(letter: DeadLetter) -> None:
+            await self._receiver.bury_unsent(agent, letter)
+
         return Link(
             peer=name,
             handle=handle,
             bury=bury,
+            bury_unsent=bury_unsent,
             listings=Listings(entries, version=lambda: self.knowledge.changes),
             found=found,
             compared=compared,

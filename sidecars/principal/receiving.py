@@ -232,6 +232,19 @@ class Receiver:
         message = f"agent {agent.name}: {letter.message}"
         await self._show(agent, namespace=namespace, name=name, message=message)
 
+    async def bury_unsent(self, agent: Agent, letter: DeadLetter) -> None:
+        """What the agent can never be told."""
+        kind = BY_TARGET.get(letter.event.target)
+        if kind is None:
+            return
+        namespace, _, name = letter.event.subject.partition("/")
+        if kind is APPLICATION:
+            message = f"not sent to agent {agent.name}: {letter.message}"
+            await self._show(agent, namespace=namespace, name=name, message=message)
+            return
+        namespace = self._knowledge.settings.namespace
+        await self._reporter.report(letter, kind, namespace=namespace, name=name)
+
     async def _show(self, agent: Agent, *, namespace: str, name: str, message: str) -> None:
         hub = self._own(agent, namespace=namespace, name=name)
         if hub is None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 EXTENSIONS_KEY = "tiphys-extensions"
 EPOCH_KEY = "tiphys-epoch"
+LIMIT_KEY = "tiphys-max-message-bytes"
 
 BATCHES = "batches"
 """Takes several events in one message."""
@@ -20,32 +21,43 @@ GZIP = "gzip"
 
 # A dozen names; more is no announcement of ours.
 MAX_LENGTH = 256
-_MAX_EPOCH = 2**63 - 1
+_MAX_NUMBER = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
+    """`max_message_bytes` is what its sender takes in one message; 0 where it did not say."""
+
     extensions: frozenset[str] = frozenset()
     epoch: int = 0
+    max_message_bytes: int = 0
 
     @classmethod
     def of(cls, metadata: Mapping[str, Sequence[str]]) -> "Announcement":
         """What a peer announced; what cannot be read counts as not announced."""
         names = "".join(metadata.get(EXTENSIONS_KEY, ())[:1])
-        number = "".join(metadata.get(EPOCH_KEY, ())[:1])
-        epoch = int(number) if number.isascii() and number.isdecimal() and len(number) <= MAX_LENGTH else 0
-        if len(names) > MAX_LENGTH or epoch > _MAX_EPOCH:
+        epoch, limit = _number(metadata, EPOCH_KEY), _number(metadata, LIMIT_KEY)
+        if len(names) > MAX_LENGTH or epoch > _MAX_NUMBER or limit > _MAX_NUMBER:
             return cls()
-        return cls(frozenset(filter(None, (name.strip() for name in names.split(",")))), epoch)
+        return cls(frozenset(filter(None, (name.strip() for name in names.split(",")))), epoch, limit)
 
     def metadata(self) -> list[tuple[str, str]]:
         if not self.extensions:
             return []
         pairs = [(EXTENSIONS_KEY, ",".join(sorted(self.extensions)))]
-        return [*pairs, (EPOCH_KEY, str(self.epoch))] if EPOCH in self.extensions else pairs
+        if EPOCH in self.extensions:
+            pairs.append((EPOCH_KEY, str(self.epoch)))
+        if self.max_message_bytes:
+            pairs.append((LIMIT_KEY, str(self.max_message_bytes)))
+        return pairs
 
     def common(self, other: "Announcement") -> frozenset[str]:
         return self.extensions & other.extensions
+
+
+def _number(metadata: Mapping[str, Sequence[str]], key: str) -> int:
+    number = "".join(metadata.get(key, ())[:1])
+    return int(number) if number.isascii() and number.isdecimal() and len(number) <= MAX_LENGTH else 0
 
 
 def grouped(metadata: Iterable[tuple[str, str | bytes]] | None) -> dict[str, list[str]]:

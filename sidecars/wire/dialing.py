@@ -5,6 +5,7 @@ principal is one of ours, sent back as our own.
 """
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass, field, replace
@@ -38,6 +39,9 @@ CALL_SECONDS = 30.0
 TOKEN_MARGIN_SECONDS = 30.0
 # A Go principal closes the connection of whoever pings more often than every five minutes.
 DEFAULT_KEEPALIVE_SECONDS = 360.0
+
+# How grpc's servers, in Go and in C, say that a message is more than they take.
+_TOO_LARGE = re.compile(r"larger than max \(\d{1,12} vs\. (\d{1,12})\)")
 
 # Trying again does not help before somebody has changed something.
 _HOPELESS = {
@@ -74,6 +78,8 @@ class Dialing:
     compression: bool = False
     keepalive_seconds: float = 0
     max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
+    principal_takes: int = 0
+    """Bytes of one message, where an earlier stream has shown it and the principal does not announce it."""
     announcement: Announcement = field(
         default_factory=lambda: Announcement(frozenset({announcing.BATCHES, announcing.RANGES}))
     )
@@ -123,6 +129,7 @@ class AgentConnection:
             label=dialing.target,
             source=AGENT_SOURCE,
             max_message_bytes=dialing.max_message_bytes,
+            peer_takes=principal.announced.max_message_bytes or dialing.principal_takes,
         )
 
     async def send(self, event: Event) -> None:
@@ -148,6 +155,17 @@ class AgentConnection:
             _, self._expires = _read_tokens(answer)
         return str(self._tokens.accessToken)
 
+    async def refused_size(self) -> int:
+        """What the principal takes in one message, where that is why it ended the stream; else 0.
+
+        Our own limit gives the same words about what the principal sent, and then says nothing of this.
+        """
+        if not self._call.done() or await self._call.code() is not grpc.StatusCode.RESOURCE_EXHAUSTED:
+            return 0
+        found = _TOO_LARGE.search(await self._call.details() or "")
+        limit = int(found[1]) if found else 0
+        return limit if limit < self._dialing.max_message_bytes else 0
+
     async def close(self) -> None:
         self._closed = True
         self._call.cancel()
@@ -164,7 +182,7 @@ class AgentConnection:
         raise StreamLostError("the stream was closed on our side", code="CANCELLED")
 
     def _announcement(self) -> Announcement:
-        ours = self._dialing.announcement
+        ours = replace(self._dialing.announcement, max_message_bytes=self._dialing.max_message_bytes)
         if self._dialing.compression:
             return replace(ours, extensions=ours.extensions | {announcing.GZIP})
         return ours

@@ -1,6 +1,6 @@
 """Where and how a principal listens, as grpc wants to be told."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sidecars.wire import announcing
 from sidecars.wire.announcing import Announcement
@@ -38,6 +38,10 @@ class Listening:
     def address(self) -> str:
         host = self.host or "::"
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+
+    @property
+    def announced(self) -> Announcement:
+        return replace(self.announcement, max_message_bytes=self.max_message_bytes)
 
     @property
     def is_loopback(self) -> bool:

@@ -102,6 +102,9 @@ class Reconnecting:
                 await serve(connection)
         finally:
             self._connection = None
+            # Kept for the next stream only: a principal that was restarted may take more.
+            takes = await connection.refused_size()
+            self._dialing = replace(self._dialing, principal_takes=takes)
             await connection.close()
 
     async def _pause_or_renewal(self, seconds: float) -> None:

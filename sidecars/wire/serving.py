@@ -125,7 +125,7 @@ class Server:
         return [*own, *self._services]
 
     async def _version(self, _request: bytes, context: Any) -> bytes:
-        await context.send_initial_metadata(self._listening.announcement.metadata())
+        await context.send_initial_metadata(self._listening.announced.metadata())
         return VersionResponse(version=VERSION_PREFIX + self._rules.version).SerializeToString()
 
     async def _authenticate(self, request: bytes, context: Any) -> bytes:
@@ -237,7 +237,7 @@ class Server:
         if announcing.GZIP in peer.announced.extensions:
             context.set_compression(grpc.Compression.Gzip)
         try:
-            await context.send_initial_metadata(self._listening.announcement.metadata())
+            await context.send_initial_metadata(self._listening.announced.metadata())
         except aio.BaseError:
             return False
         return True
@@ -250,6 +250,7 @@ class Server:
             label=peer.name,
             source="",
             max_message_bytes=self._listening.max_message_bytes,
+            peer_takes=peer.announced.max_message_bytes,
         )
         await self._serve_stream(peer, stream)
 

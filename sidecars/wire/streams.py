@@ -34,7 +34,7 @@ class StreamLostError(SurroundingsError):
 
 
 class TooLargeError(ObjectError):
-    """Neither end would take it; sending it would end the stream for everything else."""
+    """One of the ends would not take it; sending it would end the stream for everything else."""
 
 
 class Stream:
@@ -49,13 +49,16 @@ class Stream:
         label: str,
         source: str,
         max_message_bytes: int,
+        peer_takes: int = 0,
     ) -> None:
+        """`peer_takes`: the bytes of one message that the other end takes, where that is known."""
         self._read = read
         self._write = write
         self._batches = announcing.BATCHES in extensions
         self._label = label
         self._source = source
         self._max_bytes = max_message_bytes
+        self._max_sent = min(max_message_bytes, peer_takes or max_message_bytes)
         self._writing = asyncio.Lock()
         self._arrived: list[Event] = []  # what is left of one message, the next one last
         self._complaints: set[str] = set()
@@ -83,7 +86,7 @@ class Stream:
                 raise _lost(error, self._label) from error
             if raw is aio.EOF:
                 return None
-            self._note_size(raw, "received")
+            self._note_size(raw, "received", self._max_bytes)
             RECEIVED_BYTES.inc(len(raw))
             for item in envelopes.decode_all(raw):
                 if isinstance(item, MalformedError):
@@ -94,9 +97,13 @@ class Stream:
         return self._arrived.pop()
 
     async def _transmit(self, raw: bytes, kind: str) -> None:
-        if len(raw) > self._max_bytes:
-            raise TooLargeError(f"an event of {len(raw)} bytes, messages have {self._max_bytes} at most")
-        self._note_size(raw, kind)
+        if len(raw) > self._max_sent:
+            whose = "our" if self._max_sent == self._max_bytes else "the other end's"
+            raise TooLargeError(
+                f"a message of {len(raw)} bytes, and {self._max_sent} is the most:"
+                f" raise {whose} --grpc-max-message-size"
+            )
+        self._note_size(raw, kind, self._max_sent)
         SENT_BYTES.inc(len(raw))
         async with self._writing:  # grpc takes one message at a time
             try:
@@ -124,8 +131,8 @@ class Stream:
             )
             await self.send(acknowledgement)
 
-    def _note_size(self, raw: bytes, kind: str) -> None:
-        if len(raw) > self._max_bytes * WARN_SHARE:
+    def _note_size(self, raw: bytes, kind: str, limit: int) -> None:
+        if len(raw) > limit * WARN_SHARE:
             log.warning(
                 "a message is close to the largest that is taken: raise the limit on both ends",
                 **{logs.PEER: self._label, logs.KIND: kind, logs.COUNT: len(raw)},

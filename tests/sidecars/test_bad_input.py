@@ -279,18 +279,6 @@ async def test_an_event_of_many_mb_costs_its_sender_the_stream_and_the_principal
         assert grown < 64, f"{grown:.0f} MiB"
 
 
-async def test_an_event_beyond_an_agents_limit_costs_its_stream_and_nobody_elses() -> None:
-    async with fleet() as there:
-        store = EmbeddedStore(namespaces=[ARGOCD])
-        async with processes.connected_agent(
-            store, there.pki, name=BAD, port=there.port, dialing={"max_message_bytes": MIB}
-        ) as agent:
-            large = application("large")
-            large["spec"]["source"]["path"] = "x" * (MIB + 1)
-            await there.hub.create(APPLICATIONS, large, namespace=BAD)
-            await eventually(lambda: "RESOURCE_EXHAUSTED" in agent.link.error)
-
-
 async def test_what_the_hubs_api_server_refuses_for_ever_is_a_dead_letter_and_holds_up_nobody() -> None:
     async def refuse(request: AdmissionRequest) -> Admitted:
         if request.name == f"{BAD}-poison":

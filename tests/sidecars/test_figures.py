@@ -234,6 +234,7 @@ def a_link(surroundings: Surroundings) -> Link:
         peer=AGENT,
         handle=nothing,
         bury=nothing,
+        bury_unsent=nothing,
         listings=Listings({}, version=lambda: 0),
         found=lambda _scope, _differences: None,
         figures=figures.PRINCIPAL,

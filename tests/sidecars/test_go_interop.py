@@ -14,7 +14,7 @@ import pytest
 from argocd import names
 from argocd.routing import Mode
 from kube.live import LiveStore
-from kube.resources import APP_PROJECTS, APPLICATIONS, SECRETS
+from kube.resources import APP_PROJECTS, APPLICATIONS, EVENTS, SECRETS
 from kube.store import EventKind, Object, PatchKind
 from scripts.cluster.controlplane import Cluster
 from sidecars.agent import running as agent_running
@@ -59,6 +59,7 @@ class Ground:
         cluster.create_namespace(self.agent)
         self.port = free_port()
         self.compare_seconds = 600.0
+        self.more: tuple[str, ...] = ()
         written(folder, agent=issue(self.agent, AUTHORITY, usage=[CLIENT]))
 
     async def know(self) -> None:
@@ -80,7 +81,7 @@ class Ground:
         if self.go == "principal":
             allowed = f"{self.hub},{self.agent}"
             arguments = principal_arguments(self.folder, self.cluster, self.hub, self.port, allowed=allowed)
-            async with self._go("principal", *arguments):
+            async with self._go("principal", *arguments, *self.more):
                 yield
             return
         serving = principal_running.Serving(
@@ -269,6 +270,22 @@ async def test_an_autonomous_agent_is_mirrored_over_its_restart(ground: Ground) 
                 lambda there: there[mirrored]["spec"].get("description") == "new",
                 namespace=hub,
             )
+
+
+@pytest.mark.parametrize("ground", ["principal"], indirect=True)
+async def test_what_a_go_principal_does_not_take_holds_up_nothing_else(ground: Ground) -> None:
+    store, spoke, agent = ground.store, ground.spoke, ground.agent
+    local = {"server": names.IN_CLUSTER_SERVER}
+    ground.more = ("--grpc-max-message-size=100000",)
+    async with ground.principal(), ground.agent_of(Mode.AUTONOMOUS):
+        large = an_application("large", destination=local, project_name="default")
+        large["metadata"]["annotations"] = {"note": "x" * 120_000}
+        await store.create(APPLICATIONS, large, namespace=spoke)
+        await until(store, EVENTS, lambda there: "100000 is the most" in str(there), namespace=spoke)
+        small = an_application("small", destination=local, project_name="default")
+        await store.create(APPLICATIONS, small, namespace=spoke)
+        there = await until(store, APPLICATIONS, lambda there: "small" in there, namespace=agent)
+        assert "large" not in there
 
 
 async def test_an_autonomous_agent_outlives_its_principal(ground: Ground) -> None:

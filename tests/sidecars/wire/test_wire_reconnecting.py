@@ -3,16 +3,19 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pytest
 
 from sidecars.wire import reconnecting
+from sidecars.wire.announcing import Announcement
 from sidecars.wire.dialing import AgentConnection
 from sidecars.wire.events import heartbeat
 from sidecars.wire.reconnecting import Link, Reconnecting
 from sidecars.wire.sessions import Cut
+from sidecars.wire.streams import TooLargeError
 from sidecars.wire.tls import Material
 from tests.sidecars.wire.pki import CLIENT, issue
 from tests.sidecars.wire.principals import AUTHORITY, PATIENCE, Principal, until
@@ -60,6 +63,29 @@ async def test_an_agent_returns_when_its_stream_is_cut(principal: Principal) -> 
         await until(lambda: link.link.connected)
     assert [state.connected for state in states] == [True, False, True]
     assert "UNAUTHENTICATED" in states[1].error
+
+
+async def test_a_principal_that_takes_less_is_known_to_after_one_lost_stream(start: Any) -> None:
+    """As argocd-agent's, which announces nothing."""
+    principal = await start(listening={"max_message_bytes": 1 << 20, "announcement": Announcement()})
+    refused: list[str] = []
+
+    async def tell(connection: AgentConnection) -> None:
+        try:
+            await connection.send(heartbeat())
+            await connection.send(replace(heartbeat(), payload=bytes(1 << 20)))
+        except TooLargeError as error:
+            refused.append(str(error))
+        await follow(connection)
+
+    link = Reconnecting(principal.dialing(), sleep=Pauses())
+    async with running(link, tell):
+        await until(lambda: bool(refused))
+        assert "1048576 is the most: raise the other end's --grpc-max-message-size" in refused[0]
+        await until(lambda: link.link.connected)
+        for session in principal.server.sessions:
+            session.cut(Cut.stopping())
+        await until(lambda: len(refused) == 2)  # by then it may have been restarted with a larger one
 
 
 async def test_pauses_grow_are_scattered_and_stay_below_their_bound(principal: Principal) -> None:

@@ -129,7 +129,7 @@ async def test_an_event_that_nobody_would_take_is_not_sent_and_the_stream_goes_o
     principal = await start(listening={"max_message_bytes": 1024 * 1024})
     async with opened(principal) as call:
         _, stream = await principal.recorder.stream()
-        with pytest.raises(TooLargeError, match="messages have 1048576 at most"):
+        with pytest.raises(TooLargeError, match="1048576 is the most: raise our --grpc"):
             await stream.send(event(payload=bytes(1024 * 1024)))
         await stream.send(event(2))
         assert await read(call) == event(2)

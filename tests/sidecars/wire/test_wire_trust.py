@@ -111,24 +111,27 @@ def test_entries_that_block_nothing_are_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pairs", "extensions", "epoch"),
+    ("pairs", "extensions", "epoch", "limit"),
     [
-        ([], set(), 0),
-        ([("tiphys-extensions", "batches,ranges")], {"batches", "ranges"}, 0),
-        ([("tiphys-extensions", "epoch , ranges,"), ("tiphys-epoch", "7")], {"epoch", "ranges"}, 7),
-        ([("tiphys-extensions", "epoch"), ("tiphys-epoch", "-7")], {"epoch"}, 0),
-        ([("tiphys-extensions", "epoch"), ("tiphys-epoch", "٣")], {"epoch"}, 0),
-        ([("tiphys-extensions", "epoch"), ("tiphys-epoch", "9" * 30)], set(), 0),
-        ([("tiphys-extensions", "x" * 300)], set(), 0),
-        ([("tiphys-extensions", b"batches")], set(), 0),
+        ([], set(), 0, 0),
+        ([("tiphys-extensions", "batches,ranges")], {"batches", "ranges"}, 0, 0),
+        ([("tiphys-extensions", "gzip"), ("tiphys-max-message-bytes", "70000")], {"gzip"}, 0, 70_000),
+        ([("tiphys-extensions", "gzip"), ("tiphys-max-message-bytes", "-1")], {"gzip"}, 0, 0),
+        ([("tiphys-extensions", "gzip"), ("tiphys-max-message-bytes", "9" * 30)], set(), 0, 0),
+        ([("tiphys-extensions", "epoch , ranges,"), ("tiphys-epoch", "7")], {"epoch", "ranges"}, 7, 0),
+        ([("tiphys-extensions", "epoch"), ("tiphys-epoch", "-7")], {"epoch"}, 0, 0),
+        ([("tiphys-extensions", "epoch"), ("tiphys-epoch", "٣")], {"epoch"}, 0, 0),
+        ([("tiphys-extensions", "epoch"), ("tiphys-epoch", "9" * 30)], set(), 0, 0),
+        ([("tiphys-extensions", "x" * 300)], set(), 0, 0),
+        ([("tiphys-extensions", b"batches")], set(), 0, 0),
     ],
 )
 def test_an_announcement_is_read_or_ignored(
-    pairs: list[tuple[str, str | bytes]], extensions: set[str], epoch: int
+    pairs: list[tuple[str, str | bytes]], extensions: set[str], epoch: int, limit: int
 ) -> None:
-    assert Announcement.of(grouped(pairs)) == Announcement(frozenset(extensions), epoch)
+    assert Announcement.of(grouped(pairs)) == Announcement(frozenset(extensions), epoch, limit)
 
 
 def test_an_announcement_comes_back_as_it_was() -> None:
-    for announced in (Announcement(), Announcement(frozenset({"epoch", "batches"}), 7)):
+    for announced in (Announcement(), Announcement(frozenset({"epoch", "batches"}), 7, 70_000)):
         assert Announcement.of(grouped(announced.metadata())) == announced
