@@ -73,14 +73,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Genera
 
 @pytest.fixture(autouse=True)
 def logs_as_before() -> Iterator[None]:
-    """A command that a test runs in this process sets logging up for good."""
+    """The one place that undoes what a test, or a command that it runs in this process, sets up for good."""
     handlers, number = logging.root.handlers[:], logging.root.level
     before, level = structlog.get_config(), logs._level
     yield
     logs._level = level
-    if structlog.get_config() != before:
-        structlog.configure(**before)
-        logging.root.handlers, logging.root.level = handlers, number
+    structlog.configure(**before)
+    logging.root.handlers = handlers
+    logging.root.setLevel(number)  # not by assignment: loggers remember what is enabled
 
 
 @pytest.fixture(scope="session")

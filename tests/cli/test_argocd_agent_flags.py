@@ -189,8 +189,8 @@ def test_what_has_no_effect_is_said_once_unless_it_is_off(
 ) -> None:
     for name in UNUSED_VARIABLES:
         monkeypatch.setenv(name, "100")
-    with logged() as lines:
-        warn_of_unused(options, unused)
+    lines = logged()
+    warn_of_unused(options, unused)
     (line,) = lines.all()
     assert set(line["flags"]) > set(UNUSED_VARIABLES)
     assert len(line["flags"]) == 1 + len(UNUSED_VARIABLES)

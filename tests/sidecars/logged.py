@@ -1,13 +1,9 @@
 """What this process logs while a test looks, as the lines of a file would be."""
 
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from io import StringIO
 from typing import Any
 
 import orjson
-import structlog
 
 from tiphys import logs
 
@@ -23,13 +19,8 @@ class Lines:
         return [orjson.loads(line) for line in self.stream.getvalue().splitlines()]
 
 
-@contextmanager
-def logged(*, level: str = "debug") -> Iterator[Lines]:
-    handlers, before, found = logging.root.handlers[:], structlog.get_config(), Lines()
-    number = logging.root.level
+def logged(*, level: str = "debug") -> Lines:
+    """From now on; `tests/conftest.py` puts logging back when the test ends."""
+    found = Lines()
     logs.configure(level=level, form=logs.Form.JSON, stream=found.stream)
-    try:
-        yield found
-    finally:
-        structlog.configure(**before)
-        logging.root.handlers, logging.root.level = handlers, number
+    return found

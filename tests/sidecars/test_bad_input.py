@@ -99,13 +99,13 @@ def refusals(lines: Lines) -> list[tuple[str, str]]:
 async def test_a_wrong_token_opens_no_stream() -> None:
     async with fleet() as there:
         stranger = Tokens(rsa.generate_private_key(public_exponent=65537, key_size=2048), now=time.time)
-        with logged() as lines:
-            async with there.channel(there.pki.pair(BAD, server=False)) as channel:
-                for token in ("nonsense", stranger.issue(Holder(BAD, WireMode.MANAGED)).access) * 3:
-                    assert await refusal(subscribe(channel, ("authorization", token)).read()) == INVALID
-                stolen = Tokens(processes.KEY, now=time.time).issue(Holder(GOOD, WireMode.MANAGED)).access
-                for _ in range(3):
-                    assert await refusal(subscribe(channel, ("authorization", stolen)).read()) == INVALID
+        lines = logged()
+        async with there.channel(there.pki.pair(BAD, server=False)) as channel:
+            for token in ("nonsense", stranger.issue(Holder(BAD, WireMode.MANAGED)).access) * 3:
+                assert await refusal(subscribe(channel, ("authorization", token)).read()) == INVALID
+            stolen = Tokens(processes.KEY, now=time.time).issue(Holder(GOOD, WireMode.MANAGED)).access
+            for _ in range(3):
+                assert await refusal(subscribe(channel, ("authorization", stolen)).read()) == INVALID
         bad, foreign = refusals(lines)
         assert bad[0] == foreign[0] == "UNAUTHENTICATED"
         assert foreign[1] == f"a token of {GOOD} in the hands of {BAD}"
@@ -116,17 +116,17 @@ async def test_an_expired_certificate_ends_in_the_handshake_and_its_owner_says_w
         old = there.pki.pair(BAD, server=False, age=timedelta(days=2))
         async with there.channel(old) as channel:
             assert (await refusal(login(channel)))[0] is grpc.StatusCode.UNAVAILABLE
-        with logged(level="info") as lines:
-            process = await processes.equipped_agent(
-                EmbeddedStore(namespaces=[ARGOCD]),
-                there.pki,
-                name=BAD,
-                age=timedelta(days=2),
-                port=there.port,
-            )
-            async with processes.started(process):
-                await eventually(lambda: bool(process.link.error))
-                assert not process.connected.is_set()
+        lines = logged(level="info")
+        process = await processes.equipped_agent(
+            EmbeddedStore(namespaces=[ARGOCD]),
+            there.pki,
+            name=BAD,
+            age=timedelta(days=2),
+            port=there.port,
+        )
+        async with processes.started(process):
+            await eventually(lambda: bool(process.link.error))
+            assert not process.connected.is_set()
         (line,) = lines("nobody will believe our certificate")
         assert "the certificate expired at" in line["error"]
 
@@ -146,18 +146,18 @@ async def test_an_expired_certificate_ends_in_the_handshake_and_its_owner_says_w
 async def test_an_agent_that_is_none_of_ours_stays_out(name: str, reason: str) -> None:
     async with fleet() as there:
         failures = metrics.REGISTRY.get_sample_value("argocd_agent_auth_failures_total") or 0
-        with logged(level="info") as lines:
-            async with there.channel(there.pki.pair(name, server=False)) as channel:
-                for _ in range(5):
-                    assert await refusal(login(channel)) == FAILED
-            process = await processes.equipped_agent(
-                EmbeddedStore(namespaces=[ARGOCD]), there.pki, name=name, port=there.port
-            )
-            async with processes.started(process):
-                await eventually(lambda: process.link.attempts == 2)
-                await process.health.listening.wait()
-                status, words = await processes.fetch(process.health.port, "/healthz")
-                assert (status, "UNAUTHENTICATED" in words) == (503, True)
+        lines = logged(level="info")
+        async with there.channel(there.pki.pair(name, server=False)) as channel:
+            for _ in range(5):
+                assert await refusal(login(channel)) == FAILED
+        process = await processes.equipped_agent(
+            EmbeddedStore(namespaces=[ARGOCD]), there.pki, name=name, port=there.port
+        )
+        async with processes.started(process):
+            await eventually(lambda: process.link.attempts == 2)
+            await process.health.listening.wait()
+            status, words = await processes.fetch(process.health.port, "/healthz")
+            assert (status, "UNAUTHENTICATED" in words) == (503, True)
         assert len(lines("not connected")) == 1
         ((code, said),) = refusals(lines)
         assert code == "UNAUTHENTICATED"
@@ -194,20 +194,20 @@ async def test_malformed_events_are_acknowledged_and_the_stream_goes_on() -> Non
         schema.attributes["dataschema"].ce_string = "appproject"
         version = to_cloudevent(told(b"{}", number=2))
         version.spec_version = "0.3"
-        with logged(level="info") as lines:
-            async with subscribed(there, mode="autonomous") as call:
-                for _ in range(3):
-                    for raw in (
-                        b"\xff\xff\xff",
-                        Envelope(event=schema).SerializeToString(),
-                        Envelope(event=version).SerializeToString(),
-                    ):
-                        await call.write(raw)
-                await answered(call, "e1")
-                await answered(call, "e2")
-                good = {"metadata": {"name": "sample", "uid": "u", "resourceVersion": "1"}, "spec": {}}
-                await call.write(encode(told(orjson.dumps(good), number=3)))
-                await until(there.hub, APP_PROJECTS, lambda there: f"{BAD}-sample" in there)
+        lines = logged(level="info")
+        async with subscribed(there, mode="autonomous") as call:
+            for _ in range(3):
+                for raw in (
+                    b"\xff\xff\xff",
+                    Envelope(event=schema).SerializeToString(),
+                    Envelope(event=version).SerializeToString(),
+                ):
+                    await call.write(raw)
+            await answered(call, "e1")
+            await answered(call, "e2")
+            good = {"metadata": {"name": "sample", "uid": "u", "resourceVersion": "1"}, "spec": {}}
+            await call.write(encode(told(orjson.dumps(good), number=3)))
+            await until(there.hub, APP_PROJECTS, lambda there: f"{BAD}-sample" in there)
         assert len(lines("malformed event refused")) == 3
 
 
@@ -230,11 +230,11 @@ WRONG: list[Any] = [
 @pytest.mark.parametrize("target", [Target.APPPROJECT, Target.APPLICATION])
 async def test_json_of_wrong_types_is_acknowledged_by_a_principal_and_said_once(target: str) -> None:
     async with fleet() as there:
-        with logged(level="info") as lines:
-            async with subscribed(there, mode="autonomous") as call:
-                for number, payload in enumerate(WRONG):
-                    await call.write(encode(told(payload, number=number, target=target)))
-                    await answered(call, f"e{number}")
+        lines = logged(level="info")
+        async with subscribed(there, mode="autonomous") as call:
+            for number, payload in enumerate(WRONG):
+                await call.write(encode(told(payload, number=number, target=target)))
+                await answered(call, f"e{number}")
         assert 0 < len(lines("dead letter")) <= len(WRONG)
         assert not lines("handler crashed")
 
@@ -242,13 +242,13 @@ async def test_json_of_wrong_types_is_acknowledged_by_a_principal_and_said_once(
 @pytest.mark.parametrize("target", [Target.APPPROJECT, Target.APPLICATION, Target.REPOSITORY, Target.GPGKEY])
 async def test_json_of_wrong_types_is_acknowledged_by_an_agent_and_said_once(target: str) -> None:
     store = EmbeddedStore(namespaces=[ARGOCD])
-    with logged(level="info") as lines:
-        async with scripted_agent(store, mode=Mode.MANAGED) as pipe:
-            for number, payload in enumerate(WRONG):
-                await acknowledged(pipe, told(payload, number=number, target=target))
-            item = application(metadata={"namespace": GOOD, "uid": "u", "resourceVersion": "1"})
-            await acknowledged(pipe, event_about(Message.CREATE, APPLICATION, item))
-            await until(store, APPLICATIONS, lambda there: "shop" in there)
+    lines = logged(level="info")
+    async with scripted_agent(store, mode=Mode.MANAGED) as pipe:
+        for number, payload in enumerate(WRONG):
+            await acknowledged(pipe, told(payload, number=number, target=target))
+        item = application(metadata={"namespace": GOOD, "uid": "u", "resourceVersion": "1"})
+        await acknowledged(pipe, event_about(Message.CREATE, APPLICATION, item))
+        await until(store, APPLICATIONS, lambda there: "shop" in there)
     assert 0 < len(lines("dead letter")) <= len(WRONG)
     assert not lines("handler crashed")
 
@@ -289,19 +289,19 @@ async def test_what_the_hubs_api_server_refuses_for_ever_is_a_dead_letter_and_ho
     workload = EmbeddedStore(namespaces=[ARGOCD])
     pki = Pki()
     await Hub(hub).know(BAD)
-    with logged(level="info") as lines:
-        async with (
-            processes.principal(hub, pki) as principal,
-            processes.connected_agent(
-                workload, pki, name=BAD, port=principal.port, mode=Mode.AUTONOMOUS
-            ) as agent,
-        ):
-            await workload.create(APP_PROJECTS, project("poison"), namespace=ARGOCD)
-            await workload.create(APP_PROJECTS, project("sound"), namespace=ARGOCD)
-            await until(hub, APP_PROJECTS, lambda there: f"{BAD}-sound" in there)
-            shown = await until(hub, EVENTS, bool)
-            assert "spec.roles: never" in str(shown)
-            assert agent.connected.is_set()
+    lines = logged(level="info")
+    async with (
+        processes.principal(hub, pki) as principal,
+        processes.connected_agent(
+            workload, pki, name=BAD, port=principal.port, mode=Mode.AUTONOMOUS
+        ) as agent,
+    ):
+        await workload.create(APP_PROJECTS, project("poison"), namespace=ARGOCD)
+        await workload.create(APP_PROJECTS, project("sound"), namespace=ARGOCD)
+        await until(hub, APP_PROJECTS, lambda there: f"{BAD}-sound" in there)
+        shown = await until(hub, EVENTS, bool)
+        assert "spec.roles: never" in str(shown)
+        assert agent.connected.is_set()
     (line,) = lines("dead letter")
     assert (line["reason"], line["peer"]) == ("rejected", BAD)
 
@@ -324,17 +324,17 @@ async def test_an_agent_with_a_password_is_served_and_a_wrong_password_is_refuse
         return {"method": "userpass", "login": Login(GOOD, password)}
 
     async with processes.principal(hub, pki, serving=by_password) as principal:
-        with logged(level="info") as lines:
-            process = await processes.equipped_agent(
-                workload,
-                pki,
-                name="-",
-                port=principal.port,
-                dialing=dialing("hunter3"),
-                serving={"source": source},
-            )
-            async with processes.started(process):
-                await eventually(lambda: "UNAUTHENTICATED" in process.link.error)
+        lines = logged(level="info")
+        process = await processes.equipped_agent(
+            workload,
+            pki,
+            name="-",
+            port=principal.port,
+            dialing=dialing("hunter3"),
+            serving={"source": source},
+        )
+        async with processes.started(process):
+            await eventually(lambda: "UNAUTHENTICATED" in process.link.error)
         assert len(lines("call refused")) == 1
         assert "hunter" not in lines.stream.getvalue()
         async with processes.connected_agent(

@@ -1,7 +1,6 @@
 """OpenTelemetry's trace context: carried where there is one, never invented."""
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -22,9 +21,8 @@ STATE = "vendor=t61rcWkgMzE"
 
 
 @pytest.fixture
-def lines() -> Iterator[Lines]:
-    with logged() as found:
-        yield found
+def lines() -> Lines:
+    return logged()
 
 
 def traced(event: Event, parent: str = PARENT, state: str = STATE) -> Event:
