@@ -1,6 +1,7 @@
 """What the webhook's processes run: the review workers, and the keeper with its pages."""
 
 import asyncio
+import gc
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -71,6 +72,9 @@ def run_keeper(serving: Serving) -> None:
 def _enter(serving: Serving) -> None:
     logs.configure(level=serving.log_level, form=serving.log_format)
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    # All modules are there. Looking through them for garbage at the end would take each process longer than all else
+    # that it does then, and unshare their memory after the fork.
+    gc.freeze()
 
 
 def _end_with_parent() -> None:
