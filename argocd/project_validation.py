@@ -6,6 +6,7 @@ A project that is written with kubectl passes none of these checks in Argo CD: i
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import compress
 from typing import Any
 
 from argocd import globs, impersonation, policies, windows
@@ -219,10 +220,10 @@ class _Validation:
                 impersonation.is_forbidden(account),
             )
             if any(wrong):
-                for key, value, is_wrong in zip(_ACCOUNT, fields, wrong, strict=True):
-                    if is_wrong:
-                        message = f"{key} has an invalid format, '{value}'"
-                        self._add("project/destination-service-account", where, f".{key}", message)
+                found = compress(zip(_ACCOUNT, fields, strict=True), wrong)
+                for key, value in sorted(found, key=_is_found_by_compiling):
+                    message = f"{key} has an invalid format, '{value}'"
+                    self._add("project/destination-service-account", where, f".{key}", message)
             target = f"{server}/{namespace}"
             if target in seen:
                 message = f"destinationServiceAccount '{target}' already added"
@@ -253,3 +254,9 @@ _NOTHING_REPEATED: Mapping[int, str] = {}
 
 def _is_no_plain_glob(pattern: str) -> bool:
     return "!" in pattern or bool(globs.compile_error(pattern))
+
+
+def _is_found_by_compiling(field: tuple[str, str]) -> bool:
+    """Argo CD looks at the characters of all three fields before it compiles the two patterns."""
+    key, value = field
+    return key != _ACCOUNT[2] and "!" not in value

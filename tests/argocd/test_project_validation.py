@@ -110,13 +110,13 @@ def test_all_problems_are_told_at_once_in_argocds_order() -> None:
         ),
         (
             "destination-service-account",
-            "destinationServiceAccounts[0].namespace",
-            "namespace has an invalid format, '[a'",
+            "destinationServiceAccounts[0].defaultServiceAccount",
+            "defaultServiceAccount has an invalid format, ' '",
         ),
         (
             "destination-service-account",
-            "destinationServiceAccounts[0].defaultServiceAccount",
-            "defaultServiceAccount has an invalid format, ' '",
+            "destinationServiceAccounts[0].namespace",
+            "namespace has an invalid format, '[a'",
         ),
         (
             "destination-service-account",
@@ -125,13 +125,13 @@ def test_all_problems_are_told_at_once_in_argocds_order() -> None:
         ),
         (
             "destination-service-account",
-            "destinationServiceAccounts[1].namespace",
-            "namespace has an invalid format, '[a'",
+            "destinationServiceAccounts[1].defaultServiceAccount",
+            "defaultServiceAccount has an invalid format, 'a/b'",
         ),
         (
             "destination-service-account",
-            "destinationServiceAccounts[1].defaultServiceAccount",
-            "defaultServiceAccount has an invalid format, 'a/b'",
+            "destinationServiceAccounts[1].namespace",
+            "namespace has an invalid format, '[a'",
         ),
         (
             "duplicate-destination-service-account",
@@ -139,6 +139,24 @@ def test_all_problems_are_told_at_once_in_argocds_order() -> None:
             "destinationServiceAccount '!x/[a' already added",
         ),
     ]
+
+
+@pytest.mark.parametrize(
+    ("entry", "named"),
+    [
+        (("[a", "[b", "a*"), ["defaultServiceAccount", "server", "namespace"]),
+        (("[a", "!b", "a*"), ["namespace", "defaultServiceAccount", "server"]),
+        (("[!a", "[b", "a*"), ["server", "defaultServiceAccount", "namespace"]),
+        (("[a", "!b", "a"), ["namespace", "server"]),
+        (("!a", "!b", " "), ["server", "namespace", "defaultServiceAccount"]),
+    ],
+)
+def test_patterns_of_accounts_are_compiled_after_a_look_at_all_characters(
+    entry: tuple[str, str, str], named: list[str]
+) -> None:
+    fields = dict(zip(("server", "namespace", "defaultServiceAccount"), entry, strict=True))
+    found = problems(destinationServiceAccounts=[fields])
+    assert [path.rpartition(".")[2] for _, path, _ in found] == named
 
 
 def test_one_part_of_a_destination_that_denies_everything_is_told_alone() -> None:
