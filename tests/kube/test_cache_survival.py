@@ -130,6 +130,8 @@ async def test_a_cache_survives_a_crash_of_the_api_server(private_cluster: Clust
     namespace = private_cluster.create_namespace()
     async with playing(private_cluster, namespace, tmp_path) as scene:
         await scene.create(*(f"a{number}" for number in range(20)))
+        # One that is deleted below before it was seen need never be told.
+        await scene.recorder.until(lambda: len(scene.recorder.changes) == 20)
         await asyncio.to_thread(private_cluster.kill_api_server)
         await asyncio.to_thread(private_cluster.start_api_server)
         await scene.change("a3", "elsewhere")
