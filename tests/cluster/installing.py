@@ -22,12 +22,12 @@ AGENT = "prod"
 @contextmanager
 def installed(cluster: Cluster, overlay: str | Path) -> Iterator[None]:
     """One of ours by its name, or an admin's own by its folder."""
-    cluster.create_namespace("argocd")
-    cluster.kubectl("apply", "--server-side", "-k", str(MANIFESTS / overlay))
     try:
+        cluster.create_namespace("argocd")
+        cluster.kubectl("apply", "--server-side", "-k", str(MANIFESTS / overlay))
         yield
     finally:
-        cluster.kubectl("delete", "--wait=false", "-k", str(MANIFESTS / overlay))
+        cluster.kubectl("delete", "--wait=false", "--ignore-not-found", "-k", str(MANIFESTS / overlay))
         for namespace in ("tiphys-system", "argocd", AGENT, NAME):
             cluster.kubectl("delete", "namespace", namespace, "--ignore-not-found", "--wait=false")
             cluster.drop_namespace(namespace)

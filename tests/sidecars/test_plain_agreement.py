@@ -2,6 +2,8 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
@@ -9,11 +11,25 @@ import pytest
 from argocd.routing import AgentMapping, Mode
 from kube.embedded import EmbeddedStore
 from kube.resources import APP_PROJECTS, APPLICATIONS
-from tests.sidecars.couples import ARGOCD, PLAIN, Pair, application, connected, project
+from tests.sidecars.couples import ARGOCD, PLAIN, Pair, Pipe, application, connected, project
 from tests.sidecars.recorded import said
 from tests.sidecars.test_plain_rounds import AGENT, INTERVAL, ROUND, with_everything
 from tests.sidecars.virtual import surroundings
 from tests.simulation.virtual_time import run
+
+
+@asynccontextmanager
+async def settled(pair: Pair) -> AsyncIterator[tuple[Pipe, Pipe]]:
+    """The principal's end and the agent's, with what they sent since they have had the same for a while."""
+    async with (
+        pair.principal_alone() as principal,
+        pair.agent_alone() as agent,
+        connected(principal, agent, extensions=PLAIN) as (here, there),
+    ):
+        await asyncio.sleep(INTERVAL)
+        here.sent.clear()
+        there.sent.clear()
+        yield here, there
 
 
 @pytest.mark.parametrize("mapped_by", list(AgentMapping))
@@ -34,14 +50,7 @@ def test_a_managed_pair_in_agreement_exchanges_questions_and_no_specs(mapped_by:
             await pair.hub.store.create(APPLICATIONS, application("own"), namespace=ARGOCD)
             await pair.hub.store.create(APPLICATIONS, application("team"), namespace="team-1")
         await with_everything(pair.hub)
-        async with (
-            pair.principal_alone() as principal,
-            pair.agent_alone() as agent,
-            connected(principal, agent, extensions=PLAIN) as (here, there),
-        ):
-            await asyncio.sleep(INTERVAL)
-            here.sent.clear()
-            there.sent.clear()
+        async with settled(pair) as (here, there):
             await asyncio.sleep(4 * ROUND)
             said_here = Counter(said(event).message for event in here.sent if not event.is_acknowledgement)
             said_there = Counter(said(event).message for event in there.sent if not event.is_acknowledgement)
@@ -59,14 +68,7 @@ def test_an_autonomous_pair_in_agreement_exchanges_questions_and_no_specs_but_si
         await pair.hub.know(AGENT)
         await pair.workload.create(APP_PROJECTS, project(), namespace=ARGOCD)
         await pair.workload.create(APPLICATIONS, application(), namespace=ARGOCD)
-        async with (
-            pair.principal_alone() as principal,
-            pair.agent_alone() as agent,
-            connected(principal, agent, extensions=PLAIN) as (here, there),
-        ):
-            await asyncio.sleep(INTERVAL)
-            here.sent.clear()
-            there.sent.clear()
+        async with settled(pair) as (here, there):
             mirror = await pair.hub.store.get(APPLICATIONS, name="shop", namespace=AGENT)
             await asyncio.sleep(4 * ROUND)
             assert {said(event).target for event in here.sent if not event.is_acknowledgement} == {
