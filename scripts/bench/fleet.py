@@ -13,6 +13,7 @@ from pathlib import Path
 from argocd import names
 from kube.embedded import EmbeddedStore
 from kube.resources import APP_PROJECTS, SECRETS
+from scripts.argocd_agent import free_port
 from scripts.bench.figures import Figure
 from scripts.bench.sidecar_processes import (
     NAMESPACE,
@@ -21,7 +22,6 @@ from scripts.bench.sidecar_processes import (
     Papers,
     child,
     dialing,
-    free_port,
     principal_of,
     quiet,
 )

@@ -3,8 +3,6 @@
 import gc
 import multiprocessing
 import os
-import random
-import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -150,11 +148,3 @@ def _stat(pid: int) -> tuple[int, float]:
     """Whose child it is, and its CPU seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return int(fields[1]), (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def free_port() -> int:
-    for port in random.sample(range(20_000, 32_767), k=50):
-        with socket.socket() as bound, suppress(OSError):
-            bound.bind(("127.0.0.1", port))
-            return port
-    raise RuntimeError("no free port among fifty")

@@ -246,6 +246,10 @@ class Cluster:
         """Empties and removes it: no controller does that here."""
         emptying.drop_namespace(self._api, name)
 
+    def empty(self, path: str) -> None:
+        """Deletes all objects of a kind in a namespace, whoever's finalizers they have."""
+        emptying.empty(self._api, path)
+
     def grant(
         self,
         *,

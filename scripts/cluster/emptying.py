@@ -21,7 +21,7 @@ def drop_namespace(api: Api, name: str) -> None:
         api.request("DELETE", f"/api/v1/namespaces/{name}")
     for group, plurals in KINDS.items():
         for plural in plurals:
-            _empty(api, f"{group}/namespaces/{name}/{plural}")
+            empty(api, f"{group}/namespaces/{name}/{plural}")
     try:
         namespace = api.request("GET", f"/api/v1/namespaces/{name}")
     except RefusedError as error:
@@ -32,7 +32,8 @@ def drop_namespace(api: Api, name: str) -> None:
     api.request("PUT", f"/api/v1/namespaces/{name}/finalize", namespace)
 
 
-def _empty(api: Api, path: str) -> None:
+def empty(api: Api, path: str) -> None:
+    """All objects of one kind in one namespace, with finalizers or without."""
     try:
         items: list[dict[str, Any]] = api.request("GET", path)["items"]
     except RefusedError:

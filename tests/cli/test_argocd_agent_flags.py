@@ -11,9 +11,9 @@ import pytest
 from cli import agent, principal
 from cli.sidecar_options import UNUSED_VARIABLES, own_namespace, warn_of_unused
 from kube.embedded import EmbeddedStore
+from scripts.argocd_agent import BINARY
 from sidecars.materials import Joined, first
 from tests.sidecars.logged import logged
-from tests.sidecars.wire.go_binary import BINARY
 
 # Flag, variable, a value that is not the default. As argocd-agent 0.9 and its main branch have them.
 PRINCIPAL = [

@@ -16,6 +16,7 @@ from argocd.routing import Mode
 from kube.live import LiveStore
 from kube.resources import APP_PROJECTS, APPLICATIONS, EVENTS, SECRETS
 from kube.store import EventKind, Object, PatchKind
+from scripts.argocd_agent import BINARY, agent_arguments, free_port, principal_arguments
 from scripts.cluster.controlplane import Cluster
 from sidecars.agent import running as agent_running
 from sidecars.agent.configuring import AgentSettings
@@ -29,15 +30,7 @@ from sidecars.wire.tokens import Mode as WireMode
 from sidecars.wire.tokens import Tokens
 from tests.sidecars import couples
 from tests.sidecars.couples import change, project
-from tests.sidecars.wire.go_binary import (
-    BINARY,
-    agent_arguments,
-    free_port,
-    principal_arguments,
-    running,
-    said,
-    written,
-)
+from tests.sidecars.wire.go_binary import running, said, written
 from tests.sidecars.wire.pki import CLIENT, issue
 from tests.sidecars.wire.principals import AUTHORITY, KEY
 

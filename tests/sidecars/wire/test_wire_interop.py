@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from scripts.argocd_agent import BINARY, agent_arguments, free_port, principal_arguments
 from scripts.cluster.controlplane import Cluster
 from sidecars.wire.dialing import DialError, Dialing, connect
 from sidecars.wire.events import AGENT_SOURCE, Event, EventType, Target, acknowledgement, message_event
@@ -15,15 +16,7 @@ from sidecars.wire.payloads import RequestResourceResync, RequestSyncedResourceL
 from sidecars.wire.reading import read_object
 from sidecars.wire.tls import Material
 from sidecars.wire.tokens import Mode
-from tests.sidecars.wire.go_binary import (
-    BINARY,
-    agent_arguments,
-    free_port,
-    principal_arguments,
-    running,
-    said,
-    written,
-)
+from tests.sidecars.wire.go_binary import running, said, written
 from tests.sidecars.wire.pki import CLIENT, issue
 from tests.sidecars.wire.principals import AGENT, AUTHORITY, Principal, started, until
 

@@ -1,0 +1,66 @@
+"""How a real argocd-agent is started beside local API servers; `ARGOCD_AGENT_BIN` names the binary."""
+
+import os
+import random
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from scripts.cluster.controlplane import Cluster
+
+BINARY = os.environ.get("ARGOCD_AGENT_BIN", "")
+
+
+def free_port() -> int:
+    """argocd-agent takes no port above 32767 for its own listeners."""
+    for port in random.sample(range(20_000, 32_767), k=50):
+        with socket.socket() as bound, suppress(OSError):
+            bound.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no free port among fifty")
+
+
+def agent_arguments(
+    folder: Path, cluster: Cluster, namespace: str, port: int, mode: str, *, name: str = "agent"
+) -> Sequence[str]:
+    return (
+        "agent",
+        f"--agent-mode={mode}",
+        "--creds=mtls:any",
+        "--server-address=127.0.0.1",
+        f"--server-port={port}",
+        f"--root-ca-path={folder / 'ca.crt'}",
+        f"--tls-client-cert={folder / f'{name}.crt'}",
+        f"--tls-client-key={folder / f'{name}.key'}",
+        f"--namespace={namespace}",
+        f"--kubeconfig={cluster.kubeconfig}",
+        f"--metrics-port={free_port()}",
+        f"--healthz-port={free_port()}",
+        "--enable-resource-proxy=false",
+        "--redis-addr=127.0.0.1:1",
+    )
+
+
+def principal_arguments(
+    folder: Path, cluster: Cluster, namespace: str, port: int, *, allowed: str = "*"
+) -> Sequence[str]:
+    return (
+        "principal",
+        "--listen-host=127.0.0.1",
+        f"--listen-port={port}",
+        f"--namespace={namespace}",
+        f"--allowed-namespaces={allowed}",
+        f"--tls-cert={folder / 'principal.crt'}",
+        f"--tls-key={folder / 'principal.key'}",
+        f"--root-ca-path={folder / 'ca.crt'}",
+        "--require-client-certs",
+        "--auth=mtls:CN=([^,]+)",
+        "--insecure-jwt-generate",
+        "--enable-resource-proxy=false",
+        "--disable-redis-proxy",
+        "--redis-server-address=127.0.0.1:1",
+        f"--kubeconfig={cluster.kubeconfig}",
+        f"--metrics-port={free_port()}",
+        f"--healthz-port={free_port()}",
+    )
