@@ -6,6 +6,7 @@ than the glob, and what it finds is tried by the glob itself. Argo CD's verdict 
 here is a guess: tests hold expressions against the matcher.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -39,6 +40,9 @@ LONGEST = 300
 _FEW = 4
 """Names that are tried sooner than an expression is asked."""
 _CHARACTERS = range(ord(" "), ord("~") + 1)
+_PRINTABLE = "".join(map(chr, _CHARACTERS))
+_RANGE = re.compile("(?=(.)-(.))", re.DOTALL)
+"""What may be a range: `-` need not stand in a class."""
 _NEVER = r"[^\x00-\x{10FFFF}]"
 _ANY = ".*"
 _ALWAYS_THE_SAME: dict[type, str] = {Nothing: "", AnyThing: _ANY, Tree: _NEVER}
@@ -52,19 +56,38 @@ def matching(pattern: str, names: Sequence[str]) -> Iterable[str]:
     glob = globs.compiled(pattern)
     if glob.matcher is None:
         return ()
-    if len(names) < _FEW or len(pattern) > LONGEST or not all(names) or not _is_printable("".join(names)):
+    if len(names) < _FEW or not all(names) or not _is_printable("".join(names)):
         return _tried(glob, names)
-    search, exact = _expression(pattern)
     lines = "\n".join([*names, ""]).encode()
-    # Neighbours that match are found together, which is cheaper than one by one.
-    found = b"".join([one.group() for one in search(lines)]).decode().split("\n")[:-1]
+    exact = False
+    if len(pattern) <= LONGEST:
+        search, exact = _expression(pattern)
+        # Neighbours that match are found together, which is cheaper than one by one.
+        lines = b"".join([one.group() for one in search(lines)])
+    found = _names_in(lines)
     if exact and is_cheap(glob.matcher, max(map(len, found), default=0)):
         return found
-    return _tried(glob, found)
+    # Most names look alike to a glob, and a tangle of braces and stars takes milliseconds for each.
+    seen = _names_in(lines.translate(_sight(pattern)))
+    matched = set(_tried(glob, set(seen)))
+    return [name for name, alike in zip(found, seen, strict=True) if alike in matched]
+
+
+def _names_in(lines: bytes) -> list[str]:
+    return lines.decode().split("\n")[:-1]
 
 
 def _tried(glob: globs.Glob, names: Iterable[str]) -> list[str]:
     return [name for name in names if glob.match(name) is Verdict.YES]
+
+
+def _sight(pattern: str) -> bytes:
+    """For `bytes.translate`: characters that the pattern cannot tell apart become one of them."""
+    unnamed = [character for character in _PRINTABLE if character not in pattern]
+    ranges = set(_RANGE.findall(pattern))
+    first: dict[tuple[bool, ...], str] = {}
+    alike = [first.setdefault(tuple(low <= one <= high for low, high in ranges), one) for one in unnamed]
+    return bytes.maketrans("".join(unnamed).encode(), "".join(alike).encode())
 
 
 @lru_cache(maxsize=1024)

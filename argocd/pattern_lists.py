@@ -48,11 +48,18 @@ def _expression(entry: str, text: str) -> Verdict:
 
 def matching(entry: str, names: Sequence[str]) -> Iterable[str]:
     """Those of the names that one entry is about: `in_list` for many names at once, in the mode REGEXP."""
+    if not is_expression(entry):
+        return glob_expressions.matching(entry, names)
     if entry == "/":
         return ()
-    matched = glob_expressions.matching(entry, names)
-    search = regexes.compiled(entry[1:-1]).search if is_expression(entry) else None
+    # As a glob it begins with a slash, which no agent's name has; to take thousands of alternatives apart takes long.
+    matched = glob_expressions.matching(entry, slashed) if (slashed := _slashed(names)) else ()
+    search = regexes.compiled(entry[1:-1]).search
     return {*matched, *filter(search, names)} if search else matched
+
+
+def _slashed(names: Sequence[str]) -> list[str]:
+    return [name for name in names if "/" in name]
 
 
 def is_expression(entry: str) -> bool:

@@ -20,7 +20,7 @@ _Finding = Callable[[bytes], object]
 """In UTF-8: RE2 would otherwise count characters, which takes longer than to search a name."""
 
 _LONG = 1000
-"""Characters; a longer expression is not worth remembering, and nobody writes one for a namespace."""
+"""Characters; nobody writes a longer expression for a namespace, and a compiled one may take megabytes."""
 
 # What RE2 reads too, but not as regexp2 does: quoting, one-letter classes, POSIX classes, subtraction of
 # classes, Python's groups, switches of its own.
@@ -55,7 +55,7 @@ class Expression:
 
 
 def compiled(pattern: str) -> Expression:
-    return (_remembered if len(pattern) <= _LONG else _compile)(pattern)
+    return (_short if len(pattern) <= _LONG else _long)(pattern)
 
 
 def _compile(pattern: str) -> Expression:
@@ -85,7 +85,8 @@ def _all(findings: list[_Finding]) -> Search:
     return search
 
 
-_remembered = lru_cache(maxsize=512)(_compile)
+_short = lru_cache(maxsize=512)(_compile)
+_long = lru_cache(maxsize=4)(_compile)
 
 
 def _re2(pattern: str) -> Any:

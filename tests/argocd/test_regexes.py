@@ -101,11 +101,15 @@ def test_what_nobody_closes_is_read_once(pattern: str) -> None:
     assert time.thread_time() - started < 0.5
 
 
-def test_long_expressions_are_not_remembered() -> None:
-    before = regexes._remembered.cache_info().currsize
-    search = regexes.compiled("a" * 1001).search
-    assert search is not None
-    assert regexes._remembered.cache_info().currsize == before
+def test_a_few_long_expressions_are_remembered_apart_from_short_ones() -> None:
+    before = regexes._short.cache_info()
+    first = regexes.compiled("a" * 1001)
+    assert first.search is not None
+    assert regexes.compiled("a" * 1001) is first
+    assert regexes._short.cache_info() == before
+    for number in range(5):
+        regexes.compiled("b" * (1001 + number))
+    assert regexes.compiled("a" * 1001) is not first
 
 
 @given(st.text(max_size=20), st.text(max_size=10))
