@@ -87,7 +87,7 @@ def test_with_its_own_rights_the_webhook_becomes_ready_leads_and_guards(
         assert {cache["error"] for cache in page["caches"]} == {""}
         assert "forbidden" not in guard.log
     finally:
-        guard.tiphys("webhook", "unregister")
+        guard.unregister()
         guard.stop()
 
 

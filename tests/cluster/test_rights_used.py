@@ -217,7 +217,7 @@ def test_the_webhook_uses_every_right_that_it_has(cluster: Cluster, tmp_path: Pa
             guard.register()
             _webhook_at_work(cluster, desk, guard)
         finally:
-            guard.tiphys("webhook", "unregister")
+            guard.unregister()
             guard.stop()
         judged(recording, "webhook-only")
 

@@ -153,7 +153,8 @@ def shared_guard(cluster: "Cluster", tmp_path_factory: pytest.TempPathFactory) -
 
     home, argocd = cluster.create_namespace(), cluster.create_namespace()
     guard = Guard(cluster=cluster, folder=tmp_path_factory.mktemp("guard"), home=home, argocd=argocd)
-    yield guard.start()
+    guard.start().unregister()  # or it would write its authority into what other guards register
+    yield guard
     guard.stop()
     for namespace in (home, argocd):
         cluster.drop_namespace(namespace)
@@ -165,5 +166,7 @@ def guarded(shared_guard: "Guard") -> "Iterator[Guarded]":
     from tests.webhook.guarded import Guarded  # noqa: PLC0415 - as above
 
     shared_guard.register()
-    yield Guarded(shared_guard)
-    shared_guard.tiphys("webhook", "unregister")
+    guarded = Guarded(shared_guard)
+    yield guarded
+    shared_guard.unregister()
+    guarded.clear()

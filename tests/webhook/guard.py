@@ -85,6 +85,10 @@ class Guard:
     def register(self, url: str = "") -> None:
         self.tiphys("webhook", "register", "--url", url or self.url)
 
+    def unregister(self) -> None:
+        """Also lets go of the caBundle, whoever registers next."""
+        self.tiphys("webhook", "unregister")
+
     def status(self) -> dict[str, Any]:
         told: dict[str, Any] = json.loads(
             self.tiphys("webhook", "status", "--format", "json", check=False).stdout

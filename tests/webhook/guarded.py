@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from tests.webhook.guard import Guard
 
 PATIENCE_SECONDS = 15
 GOLDEN = Path(__file__).with_name("golden")
+GROUP = "/apis/argoproj.io/v1alpha1"
 
 Object = dict[str, Any]
 Done = subprocess.CompletedProcess[str]
@@ -26,7 +28,7 @@ Done = subprocess.CompletedProcess[str]
 
 @dataclass
 class Guarded:
-    """Objects without a namespace go to Argo CD's; several tests share it, so names are a test's own."""
+    """Objects without a namespace go to Argo CD's; the tests of a module share it, so names are a test's own."""
 
     guard: Guard
 
@@ -93,12 +95,45 @@ class Guarded:
 
     @contextmanager
     def configured(self, text: str) -> Iterator[None]:
-        """With this `tiphys.yaml`, and after it with none; callers wait for what they expect of it."""
-        self.config_map(names.TIPHYS_CONFIG_MAP, self.guard.home, {names.TIPHYS_CONFIG_KEY: text})
+        """With this `tiphys.yaml`; callers wait for what they expect of it. After it none counts any more."""
+        self._configure(text)
         try:
             yield
         finally:
+            self._end_configuration()
             self.config_map(names.TIPHYS_CONFIG_MAP, self.guard.home, None)
+
+    def _configure(self, text: str) -> None:
+        self.config_map(names.TIPHYS_CONFIG_MAP, self.guard.home, {names.TIPHYS_CONFIG_KEY: text})
+
+    def _end_configuration(self) -> None:
+        """One that changes nothing for anybody else's objects, but can be seen to count."""
+        name = f"nobodys-{uuid.uuid4().hex}"
+        self._configure(f"exemptions: [{{rules: [project/*], names: [{name}], reason: seen}}]")
+        until(
+            lambda: self._passes(name) and not self._passes(f"{name}-neither"),
+            what="the test's configuration has ended",
+        )
+
+    def _passes(self, name: str) -> bool:
+        bad = {
+            "apiVersion": "argoproj.io/v1alpha1",
+            "kind": "AppProject",
+            "metadata": {"name": name},
+            "spec": {"sourceRepos": ["!*"]},
+        }
+        try:
+            self.cluster.request("POST", f"{GROUP}/namespaces/{self.argocd}/appprojects?dryRun=All", bad)
+        except RefusedError:
+            return False
+        return True
+
+    def clear(self) -> None:
+        """What tests wrote into Argo CD's namespace, once nobody guards it."""
+        for plural in ("applications", "applicationsets", "appprojects"):
+            self.cluster.empty(f"{GROUP}/namespaces/{self.argocd}/{plural}")
+        for plural in ("configmaps", "secrets"):
+            self.cluster.empty(f"/api/v1/namespaces/{self.argocd}/{plural}")
 
     @contextmanager
     def settings(self, **data: str) -> Iterator[None]:

@@ -53,10 +53,6 @@ def hub(guarded: Guarded) -> Iterator[Guarded]:
             what="the configuration of agents",
         )
         yield guarded
-        # Another module may have left `default` behind, which nobody can delete.
-        guarded.kubectl(
-            "delete", "appprojects", "--all", "-n", guarded.argocd, writer=guarded.principal, check=False
-        )
 
 
 def told(hub: Guarded, thing: dict[str, Any], *, writer: str = "", namespace: str = "") -> str:

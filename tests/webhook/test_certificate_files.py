@@ -64,7 +64,7 @@ def files(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     files.write(files.leaf())
     guard.start()
     yield files
-    guard.tiphys("webhook", "unregister")
+    guard.unregister()
     guard.stop()
     for namespace in (home, argocd):
         cluster.drop_namespace(namespace)

@@ -27,7 +27,7 @@ def guard(cluster: Cluster, tmp_path: Path) -> Iterator[Guard]:
     home, argocd = cluster.create_namespace(), cluster.create_namespace()
     guard = Guard(cluster=cluster, folder=tmp_path, home=home, argocd=argocd)
     yield guard
-    guard.tiphys("webhook", "unregister")
+    guard.unregister()
     if guard.process is not None:
         guard.stop()
     for namespace in (home, argocd):

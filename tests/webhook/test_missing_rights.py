@@ -36,7 +36,7 @@ def guard(cluster: Cluster, tmp_path: Path) -> Iterator[Guard]:
     guard.launch()
     yield guard
     guard.kubeconfig = None
-    guard.tiphys("webhook", "unregister")
+    guard.unregister()
     guard.stop()
     for namespace in (home, argocd):
         cluster.drop_namespace(namespace)

@@ -27,7 +27,7 @@ def guard(shared_guard: Guard) -> Iterator[Guard]:
     unmarked = {"metadata": {"annotations": {UNREGISTERED: None}}}
     shared_guard.cluster.request("PATCH", lease, unmarked, content_type="application/merge-patch+json")
     yield shared_guard
-    shared_guard.cluster.kubectl("delete", KINDS, "tiphys", "--ignore-not-found")
+    shared_guard.unregister()
 
 
 def manifests(guard: Guard, *, seconds: int = 5, annotations: dict[str, str] | None = None) -> str:

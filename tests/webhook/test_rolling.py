@@ -36,7 +36,7 @@ def pair(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         for _ in range(2)
     ]
     yield replicas
-    replicas[0].tiphys("webhook", "unregister")
+    replicas[0].unregister()
     for replica in replicas:
         replica.stop()
     for namespace in (home, argocd):

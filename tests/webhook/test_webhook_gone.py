@@ -222,7 +222,7 @@ def forsaken(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
     guard.kill()
     until(lambda: not listens(guard.port), what="its processes end with it")
     yield forsaken
-    guard.tiphys("webhook", "unregister")
+    guard.unregister()
     for namespace in (home, argocd, other):
         cluster.drop_namespace(namespace)
 
