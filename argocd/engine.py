@@ -12,7 +12,7 @@ from argocd.changing import changes_only_what_passes
 from argocd.identities import is_kubernetes_cleaning_up
 from argocd.judging import Action, Case, Finding, Rule
 from argocd.planning import Group, Notice, plan_for
-from argocd.policy import Exemption
+from argocd.policy import Enforcement, Exemption
 from argocd.remembering import nothing_found
 
 MAX_MESSAGE = 1024
@@ -46,7 +46,7 @@ def judge(case: Case, *, today: date, rules: Sequence[Rule] = CATALOGUE) -> list
                     judgements.append(Judgement(finding, action))  # noqa: PERF401 - keeps what came before a failure
             except Exception as error:  # noqa: BLE001 - one broken rule must not stop every write to a cluster
                 judgements.append(_failure(rule, error))
-    return _weigh(judgements, case, today=today) if judgements else judgements
+    return weigh(judgements, case, today=today) if judgements else judgements
 
 
 def _asked(case: Case, rules: Sequence[Rule], *, namespace: str) -> tuple[Group, ...]:
@@ -76,9 +76,12 @@ def _failure(rule: Rule, error: Exception) -> Judgement:
     return Judgement(Finding(rule.id, "", broken), Action.WARN)
 
 
-def _weigh(judgements: list[Judgement], case: Case, *, today: date) -> list[Judgement]:
+def weigh(judgements: list[Judgement], case: Case, *, today: date) -> list[Judgement]:
+    """What is done in the end: a careful first week, changes that pass anyway and exemptions make findings milder."""
     configuration = case.surroundings.configuration
-    gentle = case.old is not None and changes_only_what_passes(case.old, case.object)
+    gentle = configuration.enforcement is Enforcement.WARN or (
+        case.old is not None and changes_only_what_passes(case.old, case.object)
+    )
     name = reading.text(case.object, "metadata", "name")
     namespace = reading.text(case.object, "metadata", "namespace")
     weighed = []

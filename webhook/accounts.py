@@ -26,6 +26,7 @@ RULE = "impersonation/writer-may-impersonate"
 REMEMBERED_SECONDS = 30.0
 REMEMBERED = 4096
 ANSWER_SECONDS = 2.0
+"""For all questions about one project: the API server waits five for us."""
 QUESTIONS = 16
 """Asked for one project at most: more entries than this are told, not asked."""
 
@@ -55,24 +56,26 @@ class AccessReviews:
 
     async def _judge(self, case: Case, entries: list[Entry]) -> list[Judgement]:
         judgements = []
+        deadline = asyncio.get_running_loop().time() + ANSWER_SECONDS
         for entry in entries[:QUESTIONS]:
             namespace, name = account_of(entry)
             try:
-                async with asyncio.timeout(ANSWER_SECONDS):
+                async with asyncio.timeout_at(deadline):
                     allowed = await self._may_impersonate(
                         (case.writer.user, case.writer.groups, namespace, name)
                     )
             except (ApiError, TimeoutError):
-                judgements.append(
-                    _judgement(entry, Action.WARN, "could not be asked whether the writer may act as it")
-                )
+                said = f"the API server did not say whether {case.writer.user} may impersonate {namespace}/{name}"
+                judgements.append(_judgement(entry, Action.WARN, said, "Try again to have it checked."))
                 continue
             if not allowed:
                 said = f"{case.writer.user} may not impersonate the service account {namespace}/{name}"
-                judgements.append(_judgement(entry, Action.DENY, said))
+                hint = "Ask somebody who may, or grant the writer this right."
+                judgements.append(_judgement(entry, Action.DENY, said, hint))
         if entries[QUESTIONS:]:
-            said = f"only the first {QUESTIONS} entries were checked"
-            judgements.append(_judgement(entries[QUESTIONS], Action.WARN, said))
+            said = f"this entry and those after it were not checked: at most {QUESTIONS} are at once"
+            hint = "Add entries in several steps to have all of them checked."
+            judgements.append(_judgement(entries[QUESTIONS], Action.WARN, said, hint))
         return judgements
 
     async def _may_impersonate(self, question: Question) -> bool:
@@ -107,8 +110,5 @@ def _entries_here(case: Case) -> Iterator[Entry]:
             yield entry
 
 
-def _judgement(entry: Entry, action: Action, message: str) -> Judgement:
-    path = f"{entry.path}.defaultServiceAccount"
-    return Judgement(
-        Finding(RULE, path, message, "ask somebody who may, or grant the writer this right"), action
-    )
+def _judgement(entry: Entry, action: Action, message: str, hint: str) -> Judgement:
+    return Judgement(Finding(RULE, f"{entry.path}.defaultServiceAccount", message, hint), action)

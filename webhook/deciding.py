@@ -9,7 +9,7 @@ from datetime import date
 from typing import Any, Protocol
 
 from argocd import agents_projects, reading, tracking_completion
-from argocd.engine import Judgement, judge
+from argocd.engine import Judgement, judge, weigh
 from argocd.judging import Action, Case, Kind, Operation, Surroundings, Writer
 from argocd.kinds import kind_of
 from webhook import injecting
@@ -72,13 +72,14 @@ class Decisions:
         judgements = judge(case, today=self._today())
         asking = self._check_writer(case)
         if asking is not None:
-            return self._validate_when_asked(review, judgements, asking)
+            return self._validate_when_asked(review, case, judgements, asking)
         return self._verdict(review, judgements)
 
     async def _validate_when_asked(
-        self, review: Review, judgements: list[Judgement], asking: Awaitable[list[Judgement]]
+        self, review: Review, case: Case, judgements: list[Judgement], asking: Awaitable[list[Judgement]]
     ) -> Answer:
-        return self._verdict(review, [*judgements, *await asking])
+        answers = weigh(await asking, case, today=self._today())
+        return self._verdict(review, [*judgements, *answers])
 
     def _verdict(self, review: Review, judgements: Sequence[Judgement]) -> Answer:
         if not judgements:
