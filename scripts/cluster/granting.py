@@ -8,7 +8,7 @@ from scripts.cluster.api import Api
 from tiphys.errors import SurroundingsError
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
-KNOWN_SECONDS = 10.0  # usually a few milliseconds: the authorizer reads from a watch cache
+KNOWN_SECONDS = 60.0  # usually a few milliseconds: the authorizer reads from a watch cache
 
 
 def grant(

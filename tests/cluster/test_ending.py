@@ -18,9 +18,10 @@ from scripts.cluster.binaries import Binaries
 from scripts.cluster.controlplane import API_SERVER, ETCD, Cluster, ClusterError
 from scripts.cluster.definitions import find_definitions
 from scripts.cluster.seeding import harvest, seed_folder
+from tests.crowd import crowd
 
 ROOT = Path(__file__).parents[2]
-END_SECONDS = 15.0
+END_SECONDS = 60.0  # one or two where nobody else is at work
 
 OWNER = """
 import sys
@@ -104,14 +105,12 @@ def test_ctrl_c_ends_the_command_and_removes_its_folder(cluster_binaries: Binari
 
 
 def test_a_second_start_takes_less_than_ten_seconds_and_ends_at_once(cluster_binaries: Binaries) -> None:
-    # The promise is for a machine with nothing else to do; others may be at work on this one.
-    crowd = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
     started = time.monotonic()
     with Cluster(binaries=cluster_binaries) as cluster:
-        assert time.monotonic() - started < 10 * crowd
+        assert time.monotonic() - started < 10 * crowd()
         folder = cluster.folder
         ended = time.monotonic()
-    assert time.monotonic() - ended < 3 * crowd
+    assert time.monotonic() - ended < 3 * crowd()
     assert not folder.exists()
 
 

@@ -9,7 +9,7 @@ from kube.errors import ApiError
 from kube.resources import CONFIG_MAPS
 from kube.store import Event, EventKind, Object, Resource, Store
 
-BOUND = 20.0
+BOUND = 60.0
 """Seconds that anything awaited may take, on a machine that is busy with other things."""
 
 

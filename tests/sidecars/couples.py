@@ -20,7 +20,7 @@ from sidecars.wire.events import Event
 from tiphys.errors import SurroundingsError
 
 ARGOCD = "argocd"
-PATIENCE = 20.0
+PATIENCE = 60.0
 OURS = frozenset({announcing.BATCHES, announcing.RANGES})
 PLAIN: frozenset[str] = frozenset()
 

@@ -26,7 +26,7 @@ _STATE = frozenset({"create", "spec-update"})
 class Rehearsal:
     """`problems` has a line for everything that was not as recorded and is none of the known mistakes."""
 
-    def __init__(self, recording: str, *, role: str, mode: Mode, agent: str, patience: float = 10.0) -> None:
+    def __init__(self, recording: str, *, role: str, mode: Mode, agent: str, patience: float = 60.0) -> None:
         self._recording = recording
         self._role = role
         self._mode = mode

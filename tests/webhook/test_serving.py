@@ -134,7 +134,7 @@ def test_after_sigterm_new_and_pooled_connections_are_answered_with_connection_c
             raise AssertionError("the server never began to drain")
         status, headers, _ = ask(pooled)
         assert (status, headers["connection"]) == (200, "close")
-        assert server.process.wait(timeout=20) == 0
+        assert server.process.wait(timeout=60) == 0
         with contextlib.suppress(ConnectionError, ssl.SSLError, TimeoutError):
             assert second.recv(1) == b""
 
@@ -160,5 +160,5 @@ def test_a_server_that_nobody_talks_to_ends_without_a_complaint(
 ) -> None:
     server = start_server(drain=0)
     server.terminate()
-    assert server.process.wait(timeout=20) == 0
+    assert server.process.wait(timeout=60) == 0
     assert "Traceback" not in capfd.readouterr().err

@@ -13,10 +13,11 @@ from certs.rotation import Outcome, Rotation
 from kube.live import LiveStore
 from kube.resources import VALIDATING_WEBHOOKS
 from scripts.cluster.controlplane import Cluster
+from tests.crowd import crowd
 from webhook.registering import Upkeep, bundles_of, register
 from webhook.registrations import Registration
 
-SECONDS = 20
+SECONDS = 60
 
 
 @pytest.fixture
@@ -69,7 +70,7 @@ async def test_after_a_year_of_sleep_leaf_authority_and_ca_bundle_are_new(
         [bundle] = set(bundles_of(await store.get(VALIDATING_WEBHOOKS, name="tiphys")))
         assert verifies(bundle, after.leaf.leaf, now=clock[0])
         assert after.leaf.leaf.not_valid_before_utc <= clock[0] < after.leaf.leaf.not_valid_after_utc
-        assert took < 5
+        assert took < 5 * crowd()
     finally:
         caring.cancel()
         for kind in ("validating", "mutating"):

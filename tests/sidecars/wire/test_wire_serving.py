@@ -21,6 +21,7 @@ from tests.sidecars.wire.principals import (
     AGENT,
     AUTHORITY,
     OTHER_AUTHORITY,
+    PATIENCE,
     Principal,
     login,
     refresh,
@@ -130,7 +131,7 @@ async def test_nothing_older_than_tls_13_gets_through(
     context.set_alpn_protocols(["h2"])
 
     def shake() -> str | None:
-        with socket.create_connection(("127.0.0.1", principal.port), timeout=5) as connection:
+        with socket.create_connection(("127.0.0.1", principal.port), timeout=PATIENCE) as connection:
             return context.wrap_socket(connection, server_hostname="localhost").version()
 
     if accepted:
@@ -152,15 +153,17 @@ async def test_nothing_older_than_tls_13_gets_through(
 )
 async def test_what_is_not_served_is_unimplemented(principal: Principal, path: str) -> None:
     async with principal.channel() as channel:
-        code, _ = await refusal(channel.unary_unary(path)(b"", timeout=5))
+        code, _ = await refusal(channel.unary_unary(path)(b"", timeout=PATIENCE))
     assert code is grpc.StatusCode.UNIMPLEMENTED
 
 
 async def test_bytes_that_are_no_login_are_refused(principal: Principal) -> None:
     async with principal.channel() as channel:
         call = channel.unary_unary("/authapi.Authentication/Authenticate")
-        assert (await refusal(call(b"\xff\xff", timeout=5)))[0] is grpc.StatusCode.INVALID_ARGUMENT
-        assert (await refusal(call(bytes(100_000), timeout=5)))[0] is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert (await refusal(call(b"\xff\xff", timeout=PATIENCE)))[0] is grpc.StatusCode.INVALID_ARGUMENT
+        assert (await refusal(call(bytes(100_000), timeout=PATIENCE)))[
+            0
+        ] is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
 async def test_an_agent_of_any_version_joins_and_is_noticed(principal: Principal) -> None:
