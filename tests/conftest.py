@@ -4,6 +4,7 @@ With pytest-xdist each worker has clusters of its own: registrations of webhooks
 namespace would meet each other in a shared one, and a start costs five seconds.
 """
 
+import gc
 import logging
 import os
 import signal
@@ -81,6 +82,13 @@ def logs_as_before() -> Iterator[None]:
     structlog.configure(**before)
     logging.root.handlers = handlers
     logging.root.setLevel(number)  # not by assignment: loggers remember what is enabled
+
+
+@pytest.fixture(autouse=True)
+def garbage_as_before() -> Iterator[None]:
+    """A command keeps all that is there when it starts from the collector: in this process, others' garbage."""
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")
