@@ -1,6 +1,5 @@
 """A control plane and a workload cluster with real API servers, and the sidecars between them over grpc."""
 
-import socket
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -68,11 +67,6 @@ class Ends:
         ):
             pair = self._pki.pair(common_name, server=common_name == "principal")
             await self._pki.equip(store, namespace=namespace, name=name, pair=pair)
-
-    def free_port(self) -> int:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            return int(probe.getsockname()[1])
 
     # The two sides, each by its own namespaces.
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from scripts.cluster.testing import Clusters
 from tests.cluster.sidecar_ends import Ends
 from tests.sidecars.couples import project
+from tests.webhook.conftest import free_port
 
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 60.0
@@ -51,7 +52,7 @@ async def command(*arguments: str, says: str) -> AsyncIterator[asyncio.subproces
 
 async def test_two_commands_carry_a_project(ends: Ends, clusters: Clusters) -> None:
     await ends.equip()
-    port = str(ends.free_port())
+    port = str(free_port())
     async with (
         command(
             "principal",

@@ -28,10 +28,13 @@ ROOT = Path(__file__).parents[2]
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+    """Offered to nobody else for a minute: a connection of it was closed from its side. Servers may bind it."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
         port: int = probe.getsockname()[1]
-        return port
+        with socket.create_connection(("127.0.0.1", port)) as caller:
+            probe.accept()[0].close()
+            caller.recv(1)
+    return port
 
 
 def publish_leaf(folder: Path, authority: Authority | None = None) -> Authority:
@@ -56,7 +59,7 @@ class Server:
         return context.wrap_socket(plain, server_hostname="localhost")
 
     def wait_ready(self) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
                 raise AssertionError(f"the server ended with {self.process.returncode}")
