@@ -2,6 +2,7 @@
 
 import base64
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -174,8 +175,7 @@ def _refuse_repeated_keys(document: Any, body: bytes) -> None:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        keys = [key for key, _ in pairs]
-        repeated = next(key for key in keys if keys.count(key) > 1)
+        ((repeated, _),) = Counter(key for key, _ in pairs).most_common(1)
         raise ReviewError(f"the key {repeated[:64]!r} appears twice in one object")
     return found
 
