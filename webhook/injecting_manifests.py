@@ -49,11 +49,8 @@ def inject_manifest(body: Mapping[str, Any], templates: Mapping[str, Template]) 
 
 
 def _has_several_ordinals(body: Mapping[str, Any]) -> bool:
-    return reading.text(body, "kind") == "StatefulSet" and reading.value(body, "spec", "replicas") not in {
-        None,
-        0,
-        1,
-    }
+    replicas = reading.value(body, "spec", "replicas")
+    return reading.text(body, "kind") == "StatefulSet" and replicas not in (None, 0, 1)
 
 
 def templates_of(config_map: Mapping[str, Any], *, origin: str) -> dict[str, Template]:

@@ -25,6 +25,7 @@ VOLUME_PREFIX = "tiphys-"
 """No volume of Argo CD's pods begins with it; a template's volumes must."""
 
 _TEMPLATE_KEYS = frozenset({"native", "container", "volumes", "credentials"})
+_CREDENTIALS_KEYS = frozenset({"secretName"})
 _CONTAINER_KEYS = frozenset(
     {
         "name", "image", "imagePullPolicy", "command", "args", "env", "envFrom", "ports", "resources",
@@ -96,14 +97,24 @@ def parse_template(role: str, text: str, *, origin: str) -> Template:
         _volume(volume, f"{origin}: volumes[{index}]")
         for index, volume in enumerate(_list(document, "volumes", origin))
     ]
-    credentials = reading.text(document, "credentials", "secretName")
-    volumes.append(_credentials(role, credentials))
+    volumes.append(_credentials(role, _secret_name(document.get("credentials"), f"{origin}: credentials")))
     container = _container(document.get("container"), f"{origin}: container")
     container["volumeMounts"] = [
         *container.get("volumeMounts", []),
         {"name": volumes[-1]["name"], "mountPath": CREDENTIALS_FOLDER, "readOnly": True},
     ]
     return Template(role=role, native=native, body=container, volumes=volumes)
+
+
+def _secret_name(credentials: Any, origin: str) -> str:
+    """Empty for the pod's own account, which no slip must end in."""
+    if not isinstance(credentials or {}, dict):
+        raise TemplateError(f"{origin}: must be a mapping with `secretName`")
+    _refuse_unknown(credentials or {}, _CREDENTIALS_KEYS, origin)
+    name = reading.value(credentials, "secretName") or ""
+    if not isinstance(name, str):
+        raise TemplateError(f"{origin}: secretName must be a text")
+    return name
 
 
 def _container(container: Any, origin: str) -> Object:

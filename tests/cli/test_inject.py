@@ -95,3 +95,13 @@ def test_bad_templates_are_one_line_that_names_them(tmp_path: Path, text: str, s
     assert said in str(done.exception)
     assert str(path) in str(done.exception)
     assert done.stdout == ""
+
+
+def test_replicas_that_are_no_number_are_left_to_the_api_server() -> None:
+    odd = (
+        "kind: StatefulSet\nspec:\n  replicas: [2]\n"
+        "  template: {metadata: {annotations: {tiphys.dev/inject: agent}}, spec: {containers: [{name: c}]}}\n"
+    )
+    done = inject("-f", "-", "--templates", "templates.yaml", given=odd)
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    assert "replicas:" in done.stdout

@@ -154,6 +154,11 @@ def test_injected_pods_pass_pod_security_restricted_on_a_real_api_server(
             "the request of cpu 2 is more than its limit 1500m",
         ),
         ("container: {image: i}\nvolumes: [{name: tmp, emptyDir: {}}]", "must begin with tiphys-"),
+        ("container: {image: i}\ncredentials: {secretName: s}", None),
+        ('container: {image: i}\ncredentials: {secretName: ""}', None),
+        ("container: {image: i}\ncredentials: mine", "credentials: must be a mapping with `secretName`"),
+        ("container: {image: i}\ncredentials: {secret: s}", "credentials: unknown key 'secret'"),
+        ("container: {image: i}\ncredentials: {secretName: [s]}", "credentials: secretName must be a text"),
         (
             "container: {image: i}\nvolumes: [{name: tiphys-x, hostPath: {path: /}}]",
             "must have one source of",
