@@ -97,14 +97,20 @@ class Migrating:
         surroundings, held = await self._surroundings()
         move = Move(before=surroundings.settings.tracking_method, after=self._to)
         running: set[asyncio.Task[Moved]] = set()
-        async for listed in self._listed(surroundings):
-            if len(running) >= SIDE_BY_SIDE:
-                running = self._collect(
-                    move, *await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                )
-            running.add(asyncio.create_task(self._one(listed, surroundings)))
-        if running:
-            self._collect(move, *await asyncio.wait(running))
+        try:
+            async for listed in self._listed(surroundings):
+                if len(running) >= SIDE_BY_SIDE:
+                    running = self._collect(
+                        move, *await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                    )
+                running.add(asyncio.create_task(self._one(listed, surroundings)))
+            if running:
+                running = self._collect(move, *await asyncio.wait(running))
+        finally:
+            # The first error ends the move; those of the others would be printed with their tracebacks.
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
         if self._really and not move.troubles and move.before is not move.after:
             await self._switch(held)
             move.switched = True
