@@ -1,6 +1,6 @@
 """The ASGI application on the review port: bounded reading, one call of the endpoint, one answer.
 
-No framework is on this path: routing two constants and reading a body is all there is to do, and a framework
+No framework is on this path: routing three constants and reading a body is all there is to do, and a framework
 costs as much as judging. People and probes are served by the keeper process.
 """
 
@@ -109,8 +109,10 @@ class Application:
     async def failed(self) -> None:
         assert self._reloading is not None
         background = asyncio.ensure_future(self._background.failed())
-        done, pending = await asyncio.wait({background, self._reloading}, return_when=asyncio.FIRST_COMPLETED)
-        background.cancel() if background in pending else None
+        try:
+            done, _ = await asyncio.wait({background, self._reloading}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            background.cancel()
         for task in done:
             task.result()
 

@@ -271,7 +271,10 @@ class Knowledge:
     def _trouble(self, what: str, trouble: str) -> None:
         if self.troubles.get(what, "") == trouble:
             return
-        self.troubles[what] = trouble
+        self.troubles = {
+            **self.troubles,
+            what: trouble,
+        }  # whole: the keeper's pages read it from other threads
         self._told(what, trouble)
 
     def _renew(self) -> None:

@@ -76,8 +76,8 @@ def _status(keeper: Keeper, knowledge: Knowledge, registration: Registration) ->
         "denials": list(reports.denials),
         "caches": [
             {"worker": worker, "name": name, **cache}
-            for worker, told in sorted(reports.workers.items())
-            for name, cache in told.caches.items()
+            for worker, its in sorted(reports.workers.items())
+            for name, cache in its.caches.items()
         ],
     }
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from argocd import names
 from certs.pairs import split_bundle
 from kube.cache import Cache
 from kube.errors import ApiError, ConflictError, NotFoundError
@@ -92,7 +93,7 @@ async def unregister(store: Store, *, home: str) -> list[Removed]:
 def _owner(configuration: Object) -> str:
     """Who else applies it: Argo CD leaves its tracking id, any other tool its field manager."""
     metadata = configuration["metadata"]
-    if tracked := (metadata.get("annotations") or {}).get("argocd.argoproj.io/tracking-id"):
+    if tracked := (metadata.get("annotations") or {}).get(names.TRACKING_ID):
         return f"Argo CD application {tracked.partition(':')[0]}"
     managers = {entry.get("manager", "") for entry in metadata.get("managedFields") or ()}
     others = sorted(managers - {CA_MANAGER, REGISTER_MANAGER, "tiphys", ""})

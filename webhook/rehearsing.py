@@ -1,7 +1,7 @@
 """A review answered the way an API server would use our two endpoints: mutation, then validation of the result."""
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
 
@@ -40,7 +40,7 @@ def rehearse(decisions: Decisions, review: Review, *, part: Part | None = None) 
         validated,
         patch=mutated.patch if validated.allowed else (),
         warnings=[*mutated.warnings, *validated.warnings],
-        audit=_joined(mutated.audit, validated.audit),
+        audit={**mutated.audit, **validated.audit},
     )
 
 
@@ -48,7 +48,3 @@ def _validated(decisions: Decisions, review: Review) -> Answer:
     answer = decisions.validate(review)
     assert isinstance(answer, Answer), "nothing is asked of an API server here"
     return answer
-
-
-def _joined(first: Mapping[str, str], second: Mapping[str, str]) -> dict[str, str]:
-    return {**first, **second}

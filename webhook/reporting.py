@@ -115,7 +115,7 @@ class Reports:
             worker.certificate = message.get("certificate", worker.certificate)
             if "trouble" in message:
                 what, text = message["trouble"]
-                worker.troubles[what] = text
+                worker.troubles = {**worker.troubles, what: text}  # whole: pages read it from other threads
         except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
             return
 
