@@ -94,7 +94,7 @@ def test_a_chart_needs_a_revision() -> None:
         ),
     ],
 )
-def test_what_a_hydrator_needs(hydrator: dict[str, Any], expected: list[str]) -> None:
+def test_a_hydrator_lacks_what_it_needs_by_field(hydrator: dict[str, Any], expected: list[str]) -> None:
     found = applications.hydrator_problems({"sourceHydrator": hydrator})
     assert paths(found) == [f"spec.sourceHydrator.{field}" for field in expected]
 

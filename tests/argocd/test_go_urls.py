@@ -50,7 +50,7 @@ def test_the_parameter_is_found(url: str, found: str) -> None:
         "https://hub?%zzagentName=a",
     ],
 )
-def test_there_is_no_parameter(url: str) -> None:
+def test_a_parameter_that_is_not_there_is_empty(url: str) -> None:
     assert query_parameter(url, "agentName") == ""
 
 

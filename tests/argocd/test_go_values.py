@@ -34,7 +34,7 @@ def test_other_words_are_no_boolean(text: str) -> None:
         ("0" * 5000 + "1", 1),
     ],
 )
-def test_integers(text: str, value: int) -> None:
+def test_integers_are_read_as_go_reads_them(text: str, value: int) -> None:
     assert go_values.integer(text) == value
 
 
@@ -42,7 +42,7 @@ def test_integers(text: str, value: int) -> None:
     "text",
     ["", " 1", "1 ", "1.0", "1_000", "0x1", "+", "--1", "٣", "9223372036854775808", "9" * 1_000_000],
 )
-def test_what_is_no_integer(text: str) -> None:
+def test_what_is_no_integer_is_none(text: str) -> None:
     assert go_values.integer(text) is None
 
 
@@ -53,5 +53,5 @@ def test_base64_of_anything_is_read_back(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("text", ["YQ", "YQ=", "Y Q==", "YQ==YQ==", "=", "päng", "a-b_"])
-def test_what_is_no_base64(text: str) -> None:
+def test_what_is_no_base64_is_none(text: str) -> None:
     assert go_values.base64(text) is None

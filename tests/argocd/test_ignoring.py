@@ -47,7 +47,7 @@ def test_the_exact_text_true_keeps_an_object_out() -> None:
         ({"kind": []}, False),
     ],
 )
-def test_where_the_label_counts(thing: dict[str, Any], counts: object) -> None:
+def test_the_label_counts_on_what_is_carried(thing: dict[str, Any], counts: object) -> None:
     assert ignoring.counts_for(thing) is counts
 
 

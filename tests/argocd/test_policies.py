@@ -119,7 +119,7 @@ def test_a_group_can_stand_in_csv(group: str, problem: str) -> None:
         ('g, "open, x', 'error parsing policy line "g, "open, x": extraneous or missing " in quoted-field'),
     ],
 )
-def test_a_line_of_csv(line: str, problem: str) -> None:
+def test_a_line_of_csv_is_judged_as_argo_cd_reads_it(line: str, problem: str) -> None:
     assert policies.line_problem(line) == problem
 
 

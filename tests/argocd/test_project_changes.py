@@ -79,5 +79,7 @@ def test_an_application_whose_cluster_nobody_knows_is_left_out() -> None:
         ("default", 0, "name 'default' is reserved and cannot be deleted"),
     ],
 )
-def test_deletions(project: str, applications: int, problem: str) -> None:
+def test_a_project_in_use_and_the_default_one_cannot_be_deleted(
+    project: str, applications: int, problem: str
+) -> None:
     assert project_changes.deletion_problem(project, applications=applications) == problem

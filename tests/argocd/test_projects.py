@@ -36,7 +36,9 @@ def project(name: str = "shop", **spec: Any) -> dict[str, Any]:
         ([None, 3, "*"], "https://git.example.com/a", "yes"),
     ],
 )
-def test_repositories(entries: list[Any], url: str, verdict: str) -> None:
+def test_a_repository_is_permitted_by_an_entry_and_no_denial(
+    entries: list[Any], url: str, verdict: str
+) -> None:
     assert projects.source_permitted(project(sourceRepos=entries), url) is Verdict(verdict)
 
 
@@ -67,7 +69,9 @@ def test_a_repository_pattern_can_make_argocd_panic_or_hang() -> None:
         (["x", None], {}, "no"),
     ],
 )
-def test_destinations(entries: list[Any], asked: dict[str, str], verdict: str) -> None:
+def test_a_destination_is_permitted_by_an_entry_and_no_denial(
+    entries: list[Any], asked: dict[str, str], verdict: str
+) -> None:
     about: dict[str, Any] = {"server": IN_CLUSTER, "name": "in-cluster", "namespace": "shop", **asked}
     assert projects.destination_permitted(project(destinations=entries), **about) is Verdict(verdict)
 
@@ -127,7 +131,9 @@ def test_a_project_may_be_held_to_its_own_clusters(clusters: list[Cluster] | Non
         ({"clusterResourceWhitelist": "x"}, {"kind": "Namespace", "namespaced": False}, False),
     ],
 )
-def test_kinds(spec: dict[str, Any], asked: dict[str, Any], *, permitted: bool) -> None:
+def test_lists_of_kinds_decide_what_may_be_deployed(
+    spec: dict[str, Any], asked: dict[str, Any], *, permitted: bool
+) -> None:
     assert projects.kind_permitted(project(**spec), group="", **asked) is permitted
 
 
@@ -142,7 +148,9 @@ def test_kinds(spec: dict[str, Any], asked: dict[str, Any], *, permitted: bool) 
         ([None, {}], "shop", "no"),
     ],
 )
-def test_namespaces_of_applications(entries: list[Any], namespace: str, verdict: str) -> None:
+def test_an_application_may_live_where_its_project_says(
+    entries: list[Any], namespace: str, verdict: str
+) -> None:
     spec = project(sourceNamespaces=entries)
     said = projects.application_namespace_permitted(spec, namespace=namespace, control_plane="argocd")
     assert said is Verdict(verdict)

@@ -39,7 +39,7 @@ MANAGED, AUTONOMOUS = Mode.MANAGED, Mode.AUTONOMOUS
         (Target.REPOSITORY, Message.SPEC_UPDATE, REFUSE, REFUSE),
     ],
 )
-def test_what_a_principal_takes(
+def test_a_principal_takes_what_the_agents_mode_allows(
     target: Target, message: Message, managed: Acceptance, autonomous: Acceptance
 ) -> None:
     assert principal_accepts(target, message, mode=MANAGED) is managed
@@ -62,7 +62,7 @@ def test_what_a_principal_takes(
         (Target.GPG_KEYS, Message.DELETE, APPLY, REFUSE),
     ],
 )
-def test_what_an_agent_takes(
+def test_an_agent_takes_what_its_mode_allows(
     target: Target, message: Message, managed: Acceptance, autonomous: Acceptance
 ) -> None:
     assert agent_accepts(target, message, mode=MANAGED) is managed

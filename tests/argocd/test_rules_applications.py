@@ -93,14 +93,14 @@ def test_an_empty_project_and_default_are_the_same() -> None:
         ("/a/../../b", "out of the repository"),
     ],
 )
-def test_paths_that_hide_changes(paths: str, reason: str) -> None:
+def test_paths_that_hide_changes_are_told(paths: str, reason: str) -> None:
     annotated = application({"annotations": {names.MANIFEST_GENERATE_PATHS: paths}})
     (finding,) = ask("application/generate-paths", annotated)
     assert reason in finding.message
 
 
 @pytest.mark.parametrize("paths", [".", "/a;/b", "../other", "/a/./b/..", " . ; /b "])
-def test_paths_that_show_changes(paths: str) -> None:
+def test_paths_that_show_changes_are_fine(paths: str) -> None:
     annotated = application({"annotations": {names.MANIFEST_GENERATE_PATHS: paths}})
     assert not ask("application/generate-paths", annotated)
     assert not ask("application/generate-paths", application())
@@ -116,7 +116,7 @@ def test_paths_that_show_changes(paths: str) -> None:
         7,
     ],
 )
-def test_finalizers_that_are_fine(finalizer: object) -> None:
+def test_finalizers_of_argo_cd_and_of_others_are_fine(finalizer: object) -> None:
     assert not ask("application/finalizer", application({"finalizers": [finalizer]}))
 
 

@@ -118,7 +118,7 @@ def rolling(*steps: Any, **more: Any) -> dict[str, Any]:
         ({"type": "AllAtOnce", "rollingSync": {}}, "is ignored unless"),
     ],
 )
-def test_strategies(strategy: dict[str, Any], part: str) -> None:
+def test_a_strategy_has_a_type_that_is_known_and_its_own_steps(strategy: dict[str, Any], part: str) -> None:
     found = ask("applicationset/strategy-type", application_set(strategy=strategy))
     assert [part in finding.message for finding in found] == ([True] if part else [])
 
@@ -143,7 +143,9 @@ def test_amounts_that_can_be_read(amount: object, found: int) -> None:
         ("Backwards", {}, "has no deletion order 'Backwards'"),
     ],
 )
-def test_deletion_orders(order: str, strategy: dict[str, Any], part: str) -> None:
+def test_a_deletion_order_needs_the_strategy_that_knows_it(
+    order: str, strategy: dict[str, Any], part: str
+) -> None:
     given = application_set(strategy={**strategy, "deletionOrder": order})
     found = ask("applicationset/deletion-order", given)
     assert [part in finding.message for finding in found] == ([True] if part else [])

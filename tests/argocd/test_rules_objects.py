@@ -42,7 +42,7 @@ def test_a_hook_that_never_runs(text: str, hint: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["PreSync", "PreSync, PostSync", "Skip", "PostDelete"])
-def test_hooks_that_run(text: str) -> None:
+def test_hooks_that_run_are_fine(text: str) -> None:
     assert not ask("object/hook", config_map({names.HOOK: text}))
     assert not ask("object/hook", config_map())
 

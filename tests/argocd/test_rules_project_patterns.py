@@ -76,7 +76,7 @@ def test_denials_count_in_two_lists_only() -> None:
         ("/^shop$/", ""),
     ],
 )
-def test_regular_expressions_of_namespaces(entry: str, rule: str) -> None:
+def test_a_regular_expression_that_cannot_be_used_is_told(entry: str, rule: str) -> None:
     told = {
         one
         for one in ("regular-expression", "regular-expression-unsupported")

@@ -24,7 +24,7 @@ def found(rule: str, **spec: Any) -> list[tuple[str, str]]:
         ({"sourceRepos": [], "destinations": []}, []),
     ],
 )
-def test_lists_of_denials(spec: dict[str, Any], expected: list[str]) -> None:
+def test_a_list_of_nothing_but_denials_is_told(spec: dict[str, Any], expected: list[str]) -> None:
     assert paths("project/only-denials", **spec) == expected
 
 
@@ -58,12 +58,12 @@ def test_repositories_that_argocd_cannot_read(entry: Any, *, unreadable: bool) -
         ("", False),
     ],
 )
-def test_servers_of_destinations(server: str, *, wrong: bool) -> None:
+def test_a_server_that_is_no_address_is_told(server: str, *, wrong: bool) -> None:
     told = paths("project/destination-server", destinations=[{"server": server, "namespace": "a"}])
     assert told == (["destinations[0].server"] if wrong else [])
 
 
-def test_destinations_that_lack_something() -> None:
+def test_destinations_that_lack_something_are_told() -> None:
     entries = [{}, {"server": "*"}, {"name": "eu", "namespace": "a"}, {"namespace": "a"}, "x"]
     assert paths("project/destination-incomplete", destinations=entries) == [
         "destinations[0]",
@@ -165,7 +165,7 @@ def window(**change: Any) -> dict[str, Any]:
         ({"duration": "x"}, ""),
     ],
 )
-def test_odd_windows(change: dict[str, Any], rule: str) -> None:
+def test_a_window_of_no_known_zone_or_never_or_always_open_is_told(change: dict[str, Any], rule: str) -> None:
     rules = ("sync-window-time-zone", "sync-window-never-open", "sync-window-always-open")
     told = {one for one in rules if found(f"project/{one}", syncWindows=["x", window(**change)])}
     assert told == ({rule} if rule else set())

@@ -92,7 +92,9 @@ def test_where_clusters_are_not_known_sources_are_judged_all_the_same() -> None:
         ({"namespace": ""}, 1, True),
     ],
 )
-def test_deletions(metadata: dict[str, str], applications: int, *, denied: bool) -> None:
+def test_a_project_in_use_and_the_default_one_stay_where_argo_cd_reads_them(
+    metadata: dict[str, str], applications: int, *, denied: bool
+) -> None:
     known = Neighbourhood(applications=[application("app")] * applications)
     rule = next(one for one in OURS if one.id == "project/deletion")
     case = Case(

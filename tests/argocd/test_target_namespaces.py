@@ -22,7 +22,9 @@ REMAPPED = application(namespace="own", metadata={"annotations": {names.NAMESPAC
         ("argocd", DESTINATION, Mode.AUTONOMOUS, Placement("own")),
     ],
 )
-def test_at_the_agent(namespace: str, mapped_by: AgentMapping, mode: Mode, placement: Placement) -> None:
+def test_mode_and_mapping_decide_the_namespace_at_the_agent(
+    namespace: str, mapped_by: AgentMapping, mode: Mode, placement: Placement
+) -> None:
     found = at_agent(
         namespace, agent_namespace="own", principal_namespace="argocd", mapped_by=mapped_by, mode=mode
     )
@@ -34,7 +36,7 @@ def test_two_ends_with_the_same_namespace_remap_nothing() -> None:
     assert found == Placement("argocd")
 
 
-def test_at_the_principal() -> None:
+def test_the_mapping_decides_the_namespace_at_the_principal() -> None:
     def where(app: dict[str, object], mapped_by: AgentMapping) -> str:
         return at_principal(app, agent="agent-a", principal_namespace="argocd", mapped_by=mapped_by)
 

@@ -88,7 +88,7 @@ def test_an_agents_variables_count(monkeypatch: pytest.MonkeyPatch) -> None:
     assert serving.settings.status_seconds == 90
 
 
-def test_certificates_as_files(tmp_path: Path) -> None:
+def test_certificates_may_be_files_and_are_named_together(tmp_path: Path) -> None:
     paths = [str(tmp_path / name) for name in ("tls.crt", "tls.key", "ca.crt")]
     serving = agent_serving(
         "--tls-client-cert", paths[0], "--tls-client-key", paths[1], "--root-ca-path", paths[2]
