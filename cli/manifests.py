@@ -270,17 +270,21 @@ def _manifests(body: Any, node: Any, name: str, index: int) -> Iterator[Manifest
 
 
 def build(node: Any) -> Any:
-    """A node as plain data. Repeated keys are refused: two readers would see two values."""
+    """A node as plain data. Repeated keys are refused: two readers would see two values.
+
+    A key beside `<<` overrides what it brings, wherever it stands; that is no repetition.
+    """
     kind = type(node)
     if kind is yaml.ScalarNode:
         return node.value if node.tag == _STRING else _scalar(node)
     if kind is yaml.SequenceNode:
         return [build(item) for item in node.value]
     result: dict[Any, Any] = {}
+    brought: dict[Any, Any] = {}
     for key_node, value_node in node.value:
         if key_node.tag == _MERGE:
             for key, value in _merged(value_node).items():
-                result.setdefault(key, value)
+                brought.setdefault(key, value)
             continue
         # The same few words in all manifests: one of each is kept.
         key = sys.intern(key_node.value) if key_node.tag == _STRING else build(key_node)
@@ -288,10 +292,10 @@ def build(node: Any) -> Any:
             repeated = key in result
         except TypeError as error:
             raise _at(key_node, "a key must be a scalar") from error
-        if repeated and not _came_by_merge(node, key_node):
+        if repeated:
             raise _at(key_node, f"the key {key!r} appears twice")
         result[key] = build(value_node)
-    return result
+    return {**brought, **result} if brought else result
 
 
 def _merged(node: Any) -> dict[Any, Any]:
@@ -305,12 +309,6 @@ def _merged(node: Any) -> dict[Any, Any]:
                 together.setdefault(key, value)
         return together
     raise _at(node, "<< needs a mapping")
-
-
-def _came_by_merge(node: Any, key_node: Any) -> bool:
-    """A key beside `<<` overrides what it brings; that is no repetition."""
-    written = [key.value for key, _ in node.value if key.tag != _MERGE and key.value == key_node.value]
-    return len(written) == 1
 
 
 def _scalar(node: Any) -> Any:

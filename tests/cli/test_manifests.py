@@ -1,13 +1,14 @@
 """Reading manifests: every object with its places, and one line for what cannot be read."""
 
 import itertools
+import time
 from pathlib import Path
 
 import pytest
 import yaml
 
 from cli import manifests
-from cli.manifests import MOST_VALUES, Manifest, Unreadable, find_files, read_file
+from cli.manifests import MOST_VALUES, Manifest, Unreadable, find_files, parse, read_file
 
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     f"{after}: &{after} [{','.join([f'*{before}'] * 9)}]\n" for before, after in itertools.pairwise("abcdefg")
@@ -48,6 +49,17 @@ def test_scalars_are_read_as_kubectl_reads_them(tmp_path: Path) -> None:
         "g": 1.5,
         "h": "aGk=",
     }
+
+
+def test_many_keys_that_override_merged_ones_take_time_in_proportion() -> None:
+    times = []
+    for count in (1_000, 8_000):
+        keys = "".join(f"  k{number}: 0\n" for number in range(count))
+        started = time.thread_time()
+        (found,) = parse(f"a: &a\n{keys}b:\n  <<: *a\n{keys}", "x.yaml")
+        times.append(time.thread_time() - started)
+        assert isinstance(found, Manifest)
+    assert times[1] < times[0] * 8 * 4
 
 
 def test_anchors_and_merges_are_followed(tmp_path: Path) -> None:
