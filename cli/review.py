@@ -13,9 +13,8 @@ import orjson
 from argocd import reading
 from argocd.policy import Configuration
 from cli.configuration import read_configuration
-from cli.judging import at_home, surroundings_of
-from cli.manifests import Unreadable, find_files, read_file
-from tiphys.errors import CallError
+from cli.judging import surroundings_of
+from cli.sources import read_objects
 from webhook.deciding import Decisions, Known
 from webhook.rehearsing import Part, Unheard, rehearse
 from webhook.reviews import BODY_LIMIT, Review, ReviewError, decode, encode
@@ -44,7 +43,7 @@ def command(*, endpoint: str | None, objects: Path | None, config: Path | None) 
     denied, 2 if one cannot be read. Access is not asked for: impersonation.check-writer needs a cluster.
     """
     configuration, _ = read_configuration(config)
-    decisions = _decisions(configuration, _objects(objects, configuration) if objects else [])
+    decisions = _decisions(configuration, read_objects((str(objects),), configuration) if objects else [])
     part = Part(endpoint) if endpoint else None
     worst = ALLOWED
     for number, body in enumerate(_bodies(sys.stdin.buffer), start=1):
@@ -87,16 +86,6 @@ def _located(review: Review) -> Review:
     if "namespace" in metadata:
         return review
     return replace(review, object={**review.object, "metadata": {**metadata, "namespace": review.namespace}})
-
-
-def _objects(path: Path, configuration: Configuration) -> list[Object]:
-    found: list[Object] = []
-    for file in find_files([str(path)]):
-        for manifest in read_file(file):
-            if isinstance(manifest, Unreadable):
-                raise CallError(f"{manifest.place}: {manifest.message}")
-            found.append(at_home(manifest.body, configuration))
-    return found
 
 
 def _bodies(source: BinaryIO) -> Iterator[bytes]:
