@@ -20,11 +20,9 @@ from argocd.tracking_ids import TruncationError, group_of, parse_released
 from argocd.tracking_owners import Dispute, Owner, owner_of
 from cli.explaining import Explanation, Mark, Section, Step
 from cli.judging import Object
+from cli.kinds_named import find_kind
 from cli.sources import Known
 from tiphys.errors import CallError
-
-_VERSIONS = ("v1", "v1beta1", "v1alpha1", "v2", "v1beta2")
-"""Tried in this order for a kind of a group; the first that has it is asked."""
 
 
 def parse_target(text: str) -> tuple[str, str, str]:
@@ -42,16 +40,13 @@ async def fetch(store: Any, text: str, namespace: str | None) -> tuple[Object, O
     from kube.resources import NAMESPACES  # noqa: PLC0415
 
     group, kind, name = parse_target(text)
-    for version in _VERSIONS if group else ("v1",):
-        kinds = (await store.discover(group=group, version=version)).values()
-        found = next((one for one in kinds if kind.lower() in {one.kind.lower(), one.plural}), None)
-        if found is not None:
-            thing = await get(store, found, name, namespace if found.namespaced else None)
-            if thing is None:
-                raise CallError(f"there is no {text} in namespace {namespace}")
-            around = await get(store, NAMESPACES, namespace, None) if namespace and found.namespaced else None
-            return thing, around or {}
-    raise CallError(f"the API server has no kind {kind} in group {group or 'core'}: write KIND.GROUP/NAME")
+    found = await find_kind(store, group=group, kind=kind)
+    thing = await get(store, found, name, namespace if found.namespaced else None)
+    if thing is None:
+        where = f" in namespace {namespace}" if namespace and found.namespaced else ""
+        raise CallError(f"there is no {text}{where}")
+    around = await get(store, NAMESPACES, namespace, None) if namespace and found.namespaced else None
+    return thing, around or {}
 
 
 def find(known: Known, text: str, namespace: str | None) -> tuple[Object, Object]:

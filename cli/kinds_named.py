@@ -1,4 +1,7 @@
-"""What a kind is called in a role: its plural, and whether it has namespaces. Known, defined beside it, or guessed."""
+"""What a kind is called in a role: its plural, and whether it has namespaces. Known, defined beside it, or guessed.
+
+And the other way round: the kind that somebody means by a word of kubectl's.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -7,9 +10,14 @@ from typing import TYPE_CHECKING
 from argocd import reading
 from argocd.tracking_ids import group_of
 from cli.judging import Object
+from tiphys.errors import CallError
 
 if TYPE_CHECKING:
     from kube.live import LiveStore
+    from kube.store import Resource
+
+_VERSIONS = ("v1", "v1beta1", "v1alpha1", "v2", "v1beta2")
+"""Tried in this order for a kind of a group; the first that has it is asked."""
 
 DEFINITION = ("apiextensions.k8s.io", "CustomResourceDefinition")
 
@@ -97,3 +105,12 @@ async def discovered(store: "LiveStore", things: Iterable[Object]) -> dict[tuple
         for kind, resource in (await store.discover(group=group, version=bare)).items():
             found[group, kind] = Named(resource.plural, resource.namespaced)
     return found
+
+
+async def find_kind(store: "LiveStore", *, group: str, kind: str) -> "Resource":
+    """By its kind or plural, in any case."""
+    for version in _VERSIONS if group else ("v1",):
+        for found in (await store.discover(group=group, version=version)).values():
+            if kind.lower() in {found.kind.lower(), found.plural}:
+                return found
+    raise CallError(f"the API server has no kind {kind} in group {group or 'core'}: write KIND.GROUP")

@@ -21,14 +21,13 @@ from cli import policy_reports
 from cli.check import actions, failed, write_report
 from cli.configuration import read_configuration
 from cli.judging import strict
+from cli.kinds_named import find_kind
 from cli.reaching import reaching
 from cli.reports import FORMATS, WIDTH, remark, summary, visible
 from cli.scanning import Scan, Scanned, sorted_by_place
 from cli.surveying import Listing, get
 from kube.live import LiveStore
 from kube.resources import CONFIG_MAPS
-from kube.store import Resource
-from tiphys.errors import CallError
 
 SHOWN = 20
 """Lines of each table; the other forms have everything."""
@@ -98,7 +97,7 @@ async def _scan(given: dict[str, Any], seen: Callable[[int], None]) -> Scanned:
         notes: list[str] = []
         configuration = await _configuration(store, given, notes)
         reports = await policy_reports.find_kind(store) if given["policy_report"] else None
-        kinds = [await _kind(store, kind) for kind in _wanted(given)]
+        kinds = [await find_kind(store, group=group, kind=kind) for group, kind in _wanted(given)]
         today = datetime.now(UTC).date()
         scanned = await Scan(store, configuration, today=today, kinds=kinds, seen=seen).run()
         scanned.notes[:0] = notes
@@ -133,15 +132,6 @@ def _wanted(given: dict[str, Any]) -> list[tuple[str, str]]:
         kind, _, group = text.partition(".")
         wanted.append((group, kind))
     return list(dict.fromkeys(wanted))
-
-
-async def _kind(store: LiveStore, wanted: tuple[str, str]) -> Resource:
-    group, kind = wanted
-    for version in ("v1", "v1beta1", "v1alpha1", "v2", "v1beta2") if group else ("v1",):
-        found = (await store.discover(group=group, version=version)).get(kind)
-        if found is not None:
-            return found
-    raise CallError(f"the API server has no kind {kind} in group {group or 'core'}: write KIND.GROUP")
 
 
 def tables(scanned: Scanned) -> str:

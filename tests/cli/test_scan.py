@@ -196,7 +196,8 @@ def test_other_kinds_are_judged_when_told(place: Place) -> None:
     place.apply(marked)
     assert place.found() == []
     assert [one["rule"] for one in place.found("--tracked-kinds")] == ["object/sync-options"]
-    assert [one["object"].partition("/")[2] for one in place.found("--kind", "ConfigMap")] == ["marked"]
+    for word in ("ConfigMap", "configmaps"):
+        assert [one["object"].partition("/")[2] for one in place.found("--kind", word)] == ["marked"]
 
 
 @pytest.mark.usefixtures("policy_reports")
