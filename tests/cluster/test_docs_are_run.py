@@ -99,6 +99,13 @@ def blocks(page: str) -> Iterator[Block]:
             yield Block(page, line, found["language"], found["text"], marked)
 
 
+def files(page: str) -> Iterator[tuple[Path, str]]:
+    """Manifests whose first line says where they belong."""
+    for found in FENCE.finditer((ROOT / page).read_text()):
+        if named := re.match(r"# (manifests/\S+)\n", found["text"]):
+            yield Path(named[1]), found["text"]
+
+
 PAGES = [page for page in WRITTEN if any(not block.marked for block in blocks(page))]
 
 
@@ -225,6 +232,9 @@ def machine(cluster_binaries: Binaries, tmp_path_factory: pytest.TempPathFactory
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("page", PAGES)
 def test_what_a_page_says_works(machine: Machine, page: str) -> None:
+    for path, text in files(page):
+        (machine.folder / path).parent.mkdir(exist_ok=True)
+        (machine.folder / path).write_text(text)
     if page in BEFORE:
         BEFORE[page](machine)
     for block in blocks(page):
