@@ -12,7 +12,7 @@ from sidecars.delivery.lanes import key_of
 from sidecars.delivery.observing import InboxObserver, OutboxObserver
 from sidecars.delivery.outbox import Outbox, OutboxLimits
 from sidecars.delivery.outcomes import DeadLetter, Reason
-from sidecars.delivery.pacing import Budget, Timing
+from sidecars.delivery.pacing import Backoff, Budget, Timing
 from sidecars.delivery.session import Ending, Peer, Stream
 from sidecars.figures import Figures
 from sidecars.listing import Listings
@@ -40,6 +40,10 @@ PROPAGATION = metrics.histogram(
     " first transmission, by its clock, to the effect here (received).",
     labels=("kind", "direction"),
 )
+
+# Between comparisons that follow one another because there is no room, when the last one changed nothing: the
+# other end cannot take what differs, or waits for something, and both ends may be in each other's way.
+FRUITLESS = Backoff(base=0.5, ceiling=30.0)
 
 log = logs.get_logger()
 
@@ -152,6 +156,7 @@ class Link:
         self._relieved = relieved
         self._source = source
         self._repairing: asyncio.Task[None] | None = None
+        self._differed = self._fruitless = 0
         self._scopes: tuple[str, ...] = ()
         self.extensions: frozenset[str] = frozenset()
         observer = _Observer(self)
@@ -236,7 +241,10 @@ class Link:
 
     async def _repair(self) -> None:
         await self.outbox.settled()
+        if self._fruitless:
+            await asyncio.sleep(FRUITLESS.delay(self._fruitless, self.timing.random))
         self.outbox.take_marks()
+        self.comparer.want_unanswered()
         self._relieved()
         if self.compares:
             self.compare(*self._scopes)
@@ -250,6 +258,8 @@ class Link:
         self._repairing = None
         if not task.cancelled() and task.exception() is not None:
             log.error("repair failed", **{logs.PEER: self.outbox.peer}, exc_info=task.exception())
+        elif not task.cancelled() and self.outbox.marked:
+            self.overflowed()  # what the repair itself sent did not fit
 
     async def _handle(self, event: Event) -> None:
         if event.type.startswith(comparing.PREFIX):
@@ -268,9 +278,14 @@ class Link:
             "the other end has something else: sent again",
             **{logs.PEER: self.outbox.peer, logs.COUNT: len(differences), logs.KIND: scope},
         )
+        if self._fruitless:  # or the same ones would find room each time
+            self.timing.random.shuffle(differences)
         self._found(scope, differences)
 
     def _finished(self, report: Report) -> None:
         COMPARED.inc(report.compared)
+        in_vain = not report.complete or report.differences >= self._differed > 0
+        self._fruitless = self._fruitless + 1 if in_vain else 0
+        self._differed = report.differences
         self._listings.release()
         self._compared(report)

@@ -126,7 +126,7 @@ class Round:
     def __init__(self, inventory: Inventory, *, scope: str, name: str) -> None:
         self._inventory = inventory
         self._scope = scope
-        self._name = name
+        self.name = name
         self._unasked = [""]
         self._open: dict[int, frozenset[str]] = {}
         self.questions = 0
@@ -145,7 +145,7 @@ class Round:
             questions.append(
                 Question(
                     scope=self._scope,
-                    round=self._name,
+                    round=self.name,
                     number=self.questions,
                     marks={prefix: self._inventory.mark(prefix) for prefix in chosen},
                 )
@@ -155,7 +155,7 @@ class Round:
 
     def receive(self, reply: Answer) -> list[Difference]:
         """The differences that it shows; afterwards there may be more to `ask`."""
-        asked = self._open.pop(reply.number, None) if reply.round == self._name else None
+        asked = self._open.pop(reply.number, None) if reply.round == self.name else None
         if asked is None:
             return []
         for prefix, marks in reply.ranges.items():
@@ -217,6 +217,8 @@ class Comparer:
         self._new_id = new_id
         self._rounds: dict[str, Round] = {}
         self._differences: dict[str, int] = {}
+        self._unanswered: dict[str, str] = {}
+        """By scope: the other end's round that got no answer for want of room."""
 
     def start(self, scope: str) -> None:
         """Compares; an unfinished round of the same scope is given up."""
@@ -226,22 +228,33 @@ class Comparer:
         self._differences[scope] = 0
         self._continue(scope)
 
-    def want(self, scope: str) -> bool:
-        """Asks the other end, which is the one that repairs this scope, to compare."""
-        return self._post(COMPARISON_WANTED, orjson.dumps({"scope": scope}))
+    def want(self, scope: str, *, instead_of: str = "") -> bool:
+        """Asks the other end, which is the one that repairs this scope, to compare; `instead_of` is its round
+        that will get no answer.
+        """
+        return self._post(COMPARISON_WANTED, orjson.dumps({"scope": scope, "round": instead_of}))
+
+    def want_unanswered(self) -> None:
+        """There is room again: rounds that stand still begin anew."""
+        unanswered, self._unanswered = self._unanswered, {}
+        for scope, round_ in unanswered.items():
+            self.want(scope, instead_of=round_)
 
     def handle(self, event: Event) -> None:
         """A message of the types above; raises MalformedError for one that makes no sense."""
         if event.type == COMPARE:
             question = Question.read(event.payload)
             reply = answer(self._inventory(question.scope), question)
-            self._post(COMPARED, reply.payload())
+            if not self._post(COMPARED, reply.payload()):
+                self._unanswered[question.scope] = question.round
         elif event.type == COMPARED:
             self._receive(Answer.read(event.payload))
         elif event.type == COMPARISON_WANTED:
-            scope = _scope(_read(event.payload, ("scope",)))
+            value = _read(event.payload, ("scope", "round"))
+            scope = _scope(value)
             self._inventory(scope)
-            if scope not in self._rounds:  # or what is wanted is being done
+            current = self._rounds.get(scope)
+            if current is None or current.name == value.get("round"):  # or what is wanted is being done
                 self.start(scope)
         else:
             raise MalformedError(f"{event.type[:64]!r} is no message of a comparison")

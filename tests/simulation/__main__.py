@@ -9,7 +9,7 @@ from collections.abc import Callable
 import click
 import structlog
 
-from tests.simulation.cramped_sidecars import CrampedSidecars
+from tests.simulation.cramped_sidecars import CrampedEnds, CrampedSidecars
 from tests.simulation.delivering import Delivery
 from tests.simulation.mirroring import Mirroring
 from tests.simulation.plain_sidecars import PlainSidecars
@@ -18,7 +18,8 @@ from tests.simulation.simulating import Scenario, SimulationError, simulate
 from tests.simulation.world import World
 
 SCENARIOS: dict[str, Callable[[World], Scenario]] = {
-    scenario.name: scenario for scenario in (Delivery, Mirroring, Sidecars, PlainSidecars, CrampedSidecars)
+    scenario.name: scenario
+    for scenario in (Delivery, Mirroring, Sidecars, PlainSidecars, CrampedSidecars, CrampedEnds)
 }
 
 

@@ -1,24 +1,48 @@
-"""A principal whose queues hold hardly anything: what finds no room is found by comparing, and operations too."""
+"""Ends whose queues hold hardly anything: what finds no room is found by comparing, and operations too."""
 
 from dataclasses import replace
 
 from sidecars.delivery.pacing import Budget
 from sidecars.linking import Surroundings
 from tests.simulation.sidecars import LIMITS, Sidecars
+from tests.simulation.world import World
 
 # An Application takes 1.5 kB here: each queue has room for three, all of them for a few more.
 QUEUE_BYTES = 5_000
 ALL_BYTES = 12_000
+SIZES = (2_000, QUEUE_BYTES, ALL_BYTES)
 
 
 class CrampedSidecars(Sidecars):
+    """The principal's."""
+
     name = "cramped"
 
     def principals_surroundings(self) -> Surroundings:
-        budget, arrived = (Budget(limit=ALL_BYTES, share=QUEUE_BYTES, reserve=0) for _ in range(2))
-        return replace(
-            super().principals_surroundings(),
-            outbox=replace(LIMITS, bytes=QUEUE_BYTES, reserve_bytes=0),
-            budget=budget,
-            arrived=arrived,
-        )
+        return _cramped(super().principals_surroundings(), queue_bytes=QUEUE_BYTES)
+
+
+class CrampedEnds(Sidecars):
+    """All of them, down to one event in a queue: whoever asks has no room to answer."""
+
+    name = "cramped-ends"
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._sizes = {end: self._random.choice(SIZES) for end in ("principal", "agents")}
+
+    def _surroundings(self) -> Surroundings:
+        return _cramped(super()._surroundings(), queue_bytes=self._sizes["agents"])
+
+    def principals_surroundings(self) -> Surroundings:
+        return _cramped(super()._surroundings(), queue_bytes=self._sizes["principal"])
+
+
+def _cramped(surroundings: Surroundings, *, queue_bytes: int) -> Surroundings:
+    budget, arrived = (Budget(limit=ALL_BYTES, share=queue_bytes, reserve=0) for _ in range(2))
+    return replace(
+        surroundings,
+        outbox=replace(LIMITS, bytes=queue_bytes, reserve_bytes=0),
+        budget=budget,
+        arrived=arrived,
+    )

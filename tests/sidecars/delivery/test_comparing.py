@@ -167,6 +167,35 @@ def test_a_full_outbox_ends_the_round_instead_of_leaving_it_open() -> None:
     assert [report.complete for report in here.reports] == [False]
 
 
+def test_a_round_without_an_answer_for_want_of_room_begins_anew_when_there_is_some() -> None:
+    one, two = apps(40), apps(39)
+    here, there = End(one), End(two, room=0)
+    here.comparer.start("spec")
+    exchange(here, there)
+    assert not here.differences
+    there.room = 10
+    there.comparer.want_unanswered()
+    exchange(here, there)
+    assert here.found() == expected(one, two)
+    assert [report.complete for report in here.reports] == [False, True]
+    there.comparer.want_unanswered()
+    assert not there.sent
+
+
+def test_a_round_that_is_under_way_is_not_begun_anew_for_one_that_is_over() -> None:
+    here, there = End(apps(40)), End(apps(39), room=0)
+    here.comparer.start("spec")
+    exchange(here, there)
+    here.comparer.start("spec")  # of itself, meanwhile
+    there.room = 10
+    there.comparer.want_unanswered()
+    (late,) = there.sent
+    here.comparer.handle(late)
+    assert len(here.reports) == 1
+    exchange(here, there)
+    assert [report.complete for report in here.reports] == [False, True]
+
+
 def test_changes_during_a_round_do_not_confuse_it() -> None:
     here, there = End(apps(5_000)), End({})
     here.comparer.start("spec")
