@@ -3,10 +3,14 @@
 from collections.abc import Sequence
 
 from argocd.judging import Finding
+from webhook import accounts
 from webhook.reviews import Review
 
 RULES_PAGE = "docs/rules.md"
 """Where every rule has its section; `tiphys explain rule` prints the same."""
+
+_OTHER_PAGES = {accounts.RULE: "docs/webhook.md#what-can-check-writer-not-prove"}
+"""Of what an API server is asked about: no rule, for nothing in an object tells."""
 
 REFUSAL = "Tiphys refuses this"
 """How every denial begins, by which `tiphys webhook status` knows its own."""
@@ -24,7 +28,7 @@ def denial(review: Review, findings: Sequence[Finding]) -> str:
         told = [f"- {_at(finding)}{finding.message} [{finding.rule}]"]
         if finding.hint:
             told.append(f"  {finding.hint}")
-        told.append(f"  see {RULES_PAGE}#{finding.rule}")
+        told.append(f"  see {_OTHER_PAGES.get(finding.rule, f'{RULES_PAGE}#{finding.rule}')}")
         length += sum(map(len, told)) + len(told)
         if length > MESSAGE_LIMIT:
             lines.append(f"… and {len(findings) - index} more; `tiphys check` lists all")

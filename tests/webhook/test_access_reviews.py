@@ -11,7 +11,7 @@ from argocd.configuring import parse_configuration
 from argocd.judging import Surroundings
 from argocd.neighbours import Nothing
 from argocd.settings import Settings
-from tests.webhook.conftest import review
+from tests.webhook.conftest import ROOT, review
 from tests.webhook.test_deciding import Heard
 from webhook import accounts
 from webhook.accounts import QUESTIONS, AccessReviews
@@ -75,6 +75,8 @@ def test_who_may_not_is_refused() -> None:
     answer = validated(Refusing())
     assert not answer.allowed
     assert "jason may not impersonate the service account web0/a" in answer.message
+    assert "see docs/webhook.md#what-can-check-writer-not-prove" in answer.message
+    assert "\n## What can check-writer not prove?\n" in (ROOT / "docs/webhook.md").read_text()
 
 
 def test_in_a_careful_first_week_it_is_a_warning() -> None:
