@@ -156,6 +156,7 @@ class Link:
         self._relieved = relieved
         self._source = source
         self._repairing: asyncio.Task[None] | None = None
+        self._overflowed_again = self._telling = False
         self._differed = self._fruitless = 0
         self._scopes: tuple[str, ...] = ()
         self.extensions: frozenset[str] = frozenset()
@@ -223,7 +224,8 @@ class Link:
             raise
 
     def overflowed(self) -> None:
-        """When what did fit has been delivered, a comparison finds the rest."""
+        """When what did fit has been delivered, a comparison finds the rest; one under way may be past it."""
+        self._overflowed_again = self._overflowed_again or not self._telling
         if self._repairing is None:
             loop = asyncio.get_running_loop()
             # A context of its own: what it sends does not follow from the event that had no room.
@@ -243,6 +245,7 @@ class Link:
         await self.outbox.settled()
         if self._fruitless:
             await asyncio.sleep(FRUITLESS.delay(self._fruitless, self.timing.random))
+        self._overflowed_again = False
         self.outbox.take_marks()
         self.comparer.want_unanswered()
         self._relieved()
@@ -250,16 +253,27 @@ class Link:
             self.compare(*self._scopes)
             return
         for tell in list(self._everything()):
-            while not tell():
+            while not self._told(tell):
                 await self.outbox.settled()
                 self.outbox.take_marks()
+
+    def _told(self, tell: Telling) -> bool:
+        """What finds no room here is told as soon as there is some, and needs no other repair."""
+        self._telling = True
+        try:
+            return tell()
+        finally:
+            self._telling = False
 
     def _repaired(self, task: asyncio.Task[None]) -> None:
         self._repairing = None
         if not task.cancelled() and task.exception() is not None:
             log.error("repair failed", **{logs.PEER: self.outbox.peer}, exc_info=task.exception())
-        elif not task.cancelled() and self.outbox.marked:
-            self.overflowed()  # what the repair itself sent did not fit
+            return
+        if not self.compares:
+            self._fruitless = self._fruitless + 1 if self._overflowed_again else 0
+        if self._overflowed_again and not task.cancelled():
+            self.overflowed()
 
     async def _handle(self, event: Event) -> None:
         if event.type.startswith(comparing.PREFIX):

@@ -165,10 +165,6 @@ class Outbox:
         self._everything = False
         return marks
 
-    @property
-    def marked(self) -> bool:
-        return self._everything or bool(self._marks)
-
     def clear(self) -> None:
         """The peer is gone for good: everything is forgotten and its share of the budget returned."""
         self._charge(-self._bytes)

@@ -88,6 +88,9 @@ class Connector:
                 name, namespace = item["metadata"]["name"], item["metadata"]["namespace"]
                 yield partial(self._tell_again, agent, kind, name, namespace)
             yield lambda: agent.link.send(self._events.resync_request())
+        else:
+            # It may have been a question that found no room, and those of the next round would be the same.
+            yield from self._questions(agent)
         yield partial(self._give_again, agent)
 
     def _tell_again(self, agent: Agent, kind: Kind, name: str, namespace: str) -> bool:
@@ -209,10 +212,16 @@ class Connector:
             yield replace(key, namespace=home) if home and kind is APPLICATION else key
 
     def _ask_everything(self, agent: Agent) -> None:
+        for ask in self._questions(agent):
+            ask()  # what finds no room is asked once more by the link
+
+    def _questions(self, agent: Agent) -> Iterator[Telling]:
         """Mirrors are counted by the agent's own names of them: its inventory has those."""
-        keys = [self._own_key(agent, kind, item) for kind, item in self._knowledge.mirrors_of(agent.name)]
-        agent.link.send(self._events.list_request(inventory_checksum(keys)))
-        self._ask_updates(agent)
+        mirrors = list(self._knowledge.mirrors_of(agent.name))
+        checksum = inventory_checksum([self._own_key(agent, kind, item) for kind, item in mirrors])
+        yield lambda: agent.link.send(self._events.list_request(checksum))
+        for kind, item in mirrors:
+            yield partial(self._ask_update, agent, kind, item)
 
     def _own_key(self, agent: Agent, kind: Kind, mirror: Object) -> ResourceKey:
         key = resource_key(kind.tracked, mirror)
@@ -220,11 +229,14 @@ class Connector:
 
     def _ask_updates(self, agent: Agent) -> None:
         for kind, item in self._knowledge.mirrors_of(agent.name):
-            request = request_for(kind.tracked, item)
-            if kind is APPLICATION and _place(item) in agent.silent:
-                # No checksum tells of a status: without one the whole Application comes.
-                request = replace(request, checksum=None)
-            agent.link.send(self._events.update_request(request))
+            self._ask_update(agent, kind, item)
+
+    def _ask_update(self, agent: Agent, kind: Kind, mirror: Object) -> bool:
+        request = request_for(kind.tracked, mirror)
+        if kind is APPLICATION and _place(mirror) in agent.silent:
+            # No checksum tells of a status: without one the whole Application comes.
+            request = replace(request, checksum=None)
+        return agent.link.send(self._events.update_request(request))
 
     def _ask_about(self, agent: Agent, resource: ResourceKey) -> None:
         kind = BY_TRACKED.get(resource.kind)

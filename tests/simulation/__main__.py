@@ -9,7 +9,7 @@ from collections.abc import Callable
 import click
 import structlog
 
-from tests.simulation.cramped_sidecars import CrampedEnds, CrampedSidecars
+from tests.simulation.cramped_sidecars import CrampedEnds, CrampedPlain, CrampedSidecars
 from tests.simulation.delivering import Delivery
 from tests.simulation.mirroring import Mirroring
 from tests.simulation.plain_sidecars import PlainSidecars
@@ -19,7 +19,7 @@ from tests.simulation.world import World
 
 SCENARIOS: dict[str, Callable[[World], Scenario]] = {
     scenario.name: scenario
-    for scenario in (Delivery, Mirroring, Sidecars, PlainSidecars, CrampedSidecars, CrampedEnds)
+    for scenario in (Delivery, Mirroring, Sidecars, PlainSidecars, CrampedSidecars, CrampedEnds, CrampedPlain)
 }
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from sidecars.delivery.pacing import Budget
 from sidecars.linking import Surroundings
+from tests.simulation.plain_sidecars import PlainSidecars
 from tests.simulation.sidecars import LIMITS, Sidecars
 from tests.simulation.world import World
 
@@ -22,20 +23,29 @@ class CrampedSidecars(Sidecars):
         return _cramped(super().principals_surroundings(), queue_bytes=QUEUE_BYTES)
 
 
-class CrampedEnds(Sidecars):
+class _Ends(Sidecars):
     """All of them, down to one event in a queue: whoever asks has no room to answer."""
 
-    name = "cramped-ends"
+    sizes: tuple[int, ...] = SIZES
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self._sizes = {end: self._random.choice(SIZES) for end in ("principal", "agents")}
+        self._sizes = {end: self._random.choice(self.sizes) for end in ("principal", "agents")}
 
     def _surroundings(self) -> Surroundings:
         return _cramped(super()._surroundings(), queue_bytes=self._sizes["agents"])
 
     def principals_surroundings(self) -> Surroundings:
         return _cramped(super()._surroundings(), queue_bytes=self._sizes["principal"])
+
+
+class CrampedEnds(_Ends):
+    name = "cramped-ends"
+
+
+class CrampedPlain(_Ends, PlainSidecars):
+    name = "cramped-plain"
+    sizes = SIZES[1:]
 
 
 def _cramped(surroundings: Surroundings, *, queue_bytes: int) -> Surroundings:

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tests.simulation.cramped_sidecars import CrampedEnds, CrampedSidecars
+from tests.simulation.cramped_sidecars import CrampedEnds, CrampedPlain, CrampedSidecars
 from tests.simulation.sidecars import Sidecars
 from tests.simulation.simulating import simulate
 from tiphys import metrics
@@ -24,7 +24,7 @@ def test_both_ends_agree_after_every_storm_and_each_operation_ran_once(first: in
     simulate_several(range(first, first + BATCH))
 
 
-@pytest.mark.parametrize("scenario", [CrampedSidecars, CrampedEnds])
+@pytest.mark.parametrize("scenario", [CrampedSidecars, CrampedEnds, CrampedPlain])
 @pytest.mark.parametrize("first", range(0, max(40, SEEDS // 10), BATCH))
 def test_both_ends_agree_after_every_storm_although_nothing_fits_into_the_queues(
     first: int, scenario: type[Sidecars]
