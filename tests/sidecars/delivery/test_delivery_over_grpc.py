@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import grpc
@@ -88,7 +89,8 @@ async def test_everything_arrives_once_in_both_directions_and_after_a_break(
                 if not first:
                     await spoke.busy.wait()
                     call.cancel()
-                    with pytest.raises((StreamLostError, asyncio.CancelledError)):
+                    # An error or an end, by whether reader or writer meets it first, and where.
+                    with suppress(StreamLostError, asyncio.CancelledError):
                         await serving
                     continue
                 await hub.outbox.settled()
