@@ -69,19 +69,30 @@ class Sight:
     async def open(self) -> AsyncIterator["Sight"]:
         page = await self._store.list(APPLICATIONS, namespace=self._namespace, limit=1)
         watching = asyncio.create_task(self._watch(page.resource_version))
+        watching.add_done_callback(self._ended)
         try:
             yield self
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
 
+    def _ended(self, watching: asyncio.Task[None]) -> None:
+        """Whoever waits would wait for ever."""
+        error = None if watching.cancelled() else watching.exception()
+        for wait in self._waits:
+            if error is not None and not wait.over.done():
+                wait.over.set_exception(error)
+
     async def _watch(self, version: str) -> None:
-        events = self._store.watch(APPLICATIONS, namespace=self._namespace, resource_version=version)
-        async with aclosing(events) as stream:
-            async for event in stream:
-                if event.kind is not EventKind.BOOKMARK:
-                    for wait in self._waits:
-                        wait.see(event.object)
+        """An API server ends the watch of somebody who reads too slowly, and this process writes as well."""
+        while True:
+            events = self._store.watch(APPLICATIONS, namespace=self._namespace, resource_version=version)
+            async with aclosing(events) as stream:
+                async for event in stream:
+                    version = event.object["metadata"]["resourceVersion"]
+                    if event.kind is not EventKind.BOOKMARK:
+                        for wait in self._waits:
+                            wait.see(event.object)
 
     async def until(
         self, wanted: Iterable[str], looks: Callable[[Object], bool], *, within: float = WITHIN
