@@ -6,8 +6,9 @@ from contextvars import Context
 from dataclasses import dataclass, field, replace
 
 from sidecars.delivery import comparing
+from sidecars.delivery.burying import Bury
 from sidecars.delivery.comparing import Comparer, Difference, Report
-from sidecars.delivery.inbox import Bury, Handle, Inbox, InboxLimits
+from sidecars.delivery.inbox import Handle, Inbox, InboxLimits
 from sidecars.delivery.lanes import key_of
 from sidecars.delivery.observing import InboxObserver, OutboxObserver
 from sidecars.delivery.outbox import Outbox, OutboxLimits

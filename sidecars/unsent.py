@@ -3,18 +3,15 @@
 import asyncio
 from contextvars import Context
 
-from sidecars.delivery.inbox import Bury
+from sidecars.delivery.burying import Bury, is_buried, say
 from sidecars.delivery.lanes import key_of
 from sidecars.delivery.outcomes import DeadLetter
 from sidecars.wire.events import Event
-from tiphys import logs
 
 # The oldest is said again then; a peer that takes so little of so much has another problem.
 MAX_REMEMBERED = 1024
 # As long as an event may take to be applied.
 REPORT_SECONDS = 60.0
-
-log = logs.get_logger()
 
 
 class Unsent:
@@ -34,11 +31,7 @@ class Unsent:
         self._known[letter.key] = None
         if len(self._known) > MAX_REMEMBERED:
             del self._known[next(iter(self._known))]
-        log.warning(
-            "dead letter",
-            **_fields(letter),
-            **{logs.REASON: letter.reason, logs.COUNT: letter.attempts, logs.ERROR: letter.message},
-        )
+        say(letter)
         if len(self._waiting) < MAX_REMEMBERED:
             self._waiting.append(letter)
         if self._reporting is None:
@@ -58,17 +51,7 @@ class Unsent:
         try:
             while self._waiting:
                 letter = self._waiting.pop(0)
-                try:
-                    async with asyncio.timeout(REPORT_SECONDS):
-                        await self._bury(letter)
-                except Exception as error:  # noqa: BLE001 - the log line stands; the others must not wait
+                if not await is_buried(letter, self._bury, within=REPORT_SECONDS):
                     self._known.pop(letter.key, None)  # the next time is another try
-                    log.warning(
-                        "dead letter not reported", **_fields(letter), **{logs.ERROR: logs.describe(error)}
-                    )
         finally:
             self._reporting = None
-
-
-def _fields(letter: DeadLetter) -> dict[str, str]:
-    return {logs.PEER: letter.peer, logs.KEY: letter.key, logs.KIND: letter.event.type}

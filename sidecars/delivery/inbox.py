@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
+from sidecars.delivery.burying import Bury, is_buried, say
 from sidecars.delivery.lanes import Lane, key_of, lane_of, supersedes
 from sidecars.delivery.memory import Memory, MemoryLimits, Sighting
 from sidecars.delivery.observing import InboxObserver
@@ -43,9 +44,6 @@ class InboxLimits:
 
 Handle = Callable[[Event], Awaitable[None]]
 """Applies an event. Returning means that it is durable; an exception is judged."""
-
-Bury = Callable[[DeadLetter], Awaitable[None]]
-"""Reports a dead letter where people look, for example as a condition of the object."""
 
 
 async def _no_grave(letter: DeadLetter) -> None:
@@ -308,7 +306,9 @@ class Inbox:
         letter = DeadLetter(
             peer=self.peer, key=key, event=parcel.event, reason=reason, error=error, attempts=parcel.attempts
         )
-        await self._report(letter)
+        say(letter)
+        self._observer.dead_letter(letter)
+        await is_buried(letter, self._bury, within=self._limits.handling_seconds)
         line.due = 0.0
         line.parcels.remove(parcel)
         self._done(parcel)
@@ -321,17 +321,6 @@ class Inbox:
         if now - parcel.arrived >= self._limits.patience_seconds:
             return Reason.EXHAUSTED
         return None
-
-    async def _report(self, letter: DeadLetter) -> None:
-        fields = {logs.PEER: letter.peer, logs.KEY: letter.key, logs.KIND: letter.event.type}
-        outcome = {logs.REASON: letter.reason, logs.COUNT: letter.attempts, logs.ERROR: letter.message}
-        log.warning("dead letter", **fields, **outcome)
-        self._observer.dead_letter(letter)
-        try:
-            async with asyncio.timeout(self._limits.handling_seconds):
-                await self._bury(letter)
-        except Exception as error:  # noqa: BLE001 - the log line above stands; the next event must not wait
-            log.warning("dead letter not reported", **fields, **{logs.ERROR: logs.describe(error)})
 
     def _done(self, parcel: _Parcel) -> None:
         self._memory.remember(parcel.seen)
