@@ -12,7 +12,7 @@ from argocd.changing import changes_only_what_passes
 from argocd.identities import is_kubernetes_cleaning_up
 from argocd.judging import Action, Case, Finding, Rule
 from argocd.planning import Group, Notice, plan_for
-from argocd.policy import Enforcement, Exemption
+from argocd.policy import Exemption
 from argocd.remembering import nothing_found
 
 MAX_MESSAGE = 1024
@@ -77,11 +77,9 @@ def _failure(rule: Rule, error: Exception) -> Judgement:
 
 
 def weigh(judgements: list[Judgement], case: Case, *, today: date) -> list[Judgement]:
-    """What is done in the end: a careful first week, changes that pass anyway and exemptions make findings milder."""
+    """What is done in the end: changes that pass anyway and exemptions make findings milder."""
     configuration = case.surroundings.configuration
-    gentle = configuration.enforcement is Enforcement.WARN or (
-        case.old is not None and changes_only_what_passes(case.old, case.object)
-    )
+    gentle = case.old is not None and changes_only_what_passes(case.old, case.object)
     name = reading.text(case.object, "metadata", "name")
     namespace = reading.text(case.object, "metadata", "namespace")
     weighed = []

@@ -165,6 +165,10 @@ class Configuration:
             if awake and (grouped := overrides.get(group_of(rule.id))) is not None:
                 action = grouped
                 break
+        return self.enforced(action)
+
+    def enforced(self, action: Action) -> Action:
+        """What becomes of it in a careful first week, when nothing is refused."""
         if action is Action.DENY and self.enforcement is Enforcement.WARN:
             return Action.WARN
         return action

@@ -56,6 +56,7 @@ class AccessReviews:
 
     async def _judge(self, case: Case, entries: list[Entry]) -> list[Judgement]:
         judgements = []
+        refusal = case.surroundings.configuration.enforced(Action.DENY)
         deadline = asyncio.get_running_loop().time() + ANSWER_SECONDS
         for entry in entries[:QUESTIONS]:
             namespace, name = account_of(entry)
@@ -71,7 +72,7 @@ class AccessReviews:
             if not allowed:
                 said = f"{case.writer.user} may not impersonate the service account {namespace}/{name}"
                 hint = "Ask somebody who may, or grant the writer this right."
-                judgements.append(_judgement(entry, Action.DENY, said, hint))
+                judgements.append(_judgement(entry, refusal, said, hint))
         if entries[QUESTIONS:]:
             said = f"this entry and those after it were not checked: at most {QUESTIONS} are at once"
             hint = "Add entries in several steps to have all of them checked."

@@ -271,10 +271,8 @@ class Knowledge:
     def _trouble(self, what: str, trouble: str) -> None:
         if self.troubles.get(what, "") == trouble:
             return
-        self.troubles = {
-            **self.troubles,
-            what: trouble,
-        }  # whole: the keeper's pages read it from other threads
+        # Whole: the keeper's pages read it from other threads.
+        self.troubles = {**self.troubles, what: trouble}
         self._told(what, trouble)
 
     def _renew(self) -> None:
