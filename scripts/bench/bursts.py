@@ -15,6 +15,7 @@ from typing import Any
 
 from kube.live import LiveStore
 from kube.resources import APPLICATIONS
+from scripts.argocd_agent import BINARY
 from scripts.bench.figures import Figure
 from scripts.bench.paired import (
     AGENT,
@@ -24,7 +25,6 @@ from scripts.bench.paired import (
     Sight,
     anyhow,
     application,
-    argocd_agent_is_there,
     argocd_agents,
     ours,
     pair_with,
@@ -193,6 +193,6 @@ async def run() -> list[Figure]:
     async with pair_with(ours) as pair:
         figures, rates = await _bursts(pair)
         figures.append(await _statuses(pair))
-    if argocd_agent_is_there():
+    if BINARY:
         figures += await _beside(rates)
     return figures

@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from argocd import names
 from kube.embedded import EmbeddedStore
 from kube.resources import APP_PROJECTS, SECRETS
 from scripts.argocd_agent import free_port
@@ -21,6 +20,7 @@ from scripts.bench.sidecar_processes import (
     START_SECONDS,
     Papers,
     child,
+    cluster_secret,
     dialing,
     principal_of,
     quiet,
@@ -47,15 +47,7 @@ async def _principal(folder: Path, port: int, pipe: Connection) -> None:
     """Told what to do through the pipe: "create" makes a project, "memory" asks for mebibytes."""
     store = EmbeddedStore(namespaces=[NAMESPACE])
     for number in range(AGENTS):
-        name = _agent(number)
-        body = {
-            "metadata": {
-                "name": f"cluster-{name}",
-                "labels": {names.SECRET_TYPE: "cluster", names.AGENT_NAME: name},
-            },
-            "stringData": {"name": name, "server": f"https://proxy?agentName={name}", "config": "{}"},
-        }
-        await store.create(SECRETS, body, namespace=NAMESPACE)
+        await store.create(SECRETS, cluster_secret(_agent(number)), namespace=NAMESPACE)
     process = principal_of(store, Papers(folder), port=port)
     serving = asyncio.ensure_future(process.run())
     await process.listening.wait()

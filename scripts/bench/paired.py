@@ -5,7 +5,6 @@ workload cluster that the agent does not watch, so that the sidecars do not work
 """
 
 import asyncio
-import os
 import subprocess
 import sys
 import tempfile
@@ -16,13 +15,12 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from argocd import names
 from kube.live import LiveStore
 from kube.resources import APP_PROJECTS, APPLICATIONS, NAMESPACES, SECRETS
 from kube.store import EventKind, Object, PatchKind
 from scripts.argocd_agent import BINARY, agent_arguments, free_port, principal_arguments
 from scripts.bench.live_sidecars import run_agent, run_principal
-from scripts.bench.sidecar_processes import NAMESPACE, START_SECONDS, Papers, child
+from scripts.bench.sidecar_processes import NAMESPACE, START_SECONDS, Papers, child, cluster_secret
 from scripts.cluster.controlplane import Cluster
 
 AGENT = "agent-a"
@@ -208,10 +206,6 @@ def argocd_agents(hub: Cluster, workload: Cluster, folder: Path) -> Iterator[lis
             process.wait(timeout=10)
 
 
-def argocd_agent_is_there() -> bool:
-    return bool(BINARY) and os.access(BINARY, os.X_OK)
-
-
 @asynccontextmanager
 async def pair_with(sidecars: Sidecars) -> AsyncIterator[Pair]:
     tell("two API servers start")
@@ -239,14 +233,7 @@ async def _furnish(hub: LiveStore, workload: LiveStore) -> None:
     for store in (hub, workload):
         for name in (NAMESPACE, AGENT, ASIDE):
             await store.create(NAMESPACES, {"metadata": {"name": name}})
-    secret = {
-        "metadata": {
-            "name": f"cluster-{AGENT}",
-            "labels": {names.SECRET_TYPE: "cluster", names.AGENT_NAME: AGENT},
-        },
-        "stringData": {"name": AGENT, "server": f"https://proxy?agentName={AGENT}", "config": "{}"},
-    }
-    await hub.create(SECRETS, secret, namespace=NAMESPACE)
+    await hub.create(SECRETS, cluster_secret(AGENT), namespace=NAMESPACE)
 
 
 async def _connected(pair: Pair) -> None:

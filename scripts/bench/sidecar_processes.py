@@ -13,10 +13,11 @@ from typing import Any
 
 from cryptography.hazmat.primitives import serialization
 
+from argocd import names
 from argocd.routing import Mode
 from certs.authority import Authority, Subject
 from certs.pairs import KeyPair
-from kube.store import Store
+from kube.store import Object, Store
 from sidecars.materials import Files
 from sidecars.principal import running as principal_running
 from sidecars.principal.configuring import PrincipalSettings
@@ -78,6 +79,17 @@ class Papers:
     def _keep(self, name: str, pair: KeyPair) -> None:
         (self.folder / f"{name}.crt").write_bytes(pair.certificate)
         (self.folder / f"{name}.key").write_bytes(pair.key)
+
+
+def cluster_secret(agent: str) -> Object:
+    """By which a principal knows the agent."""
+    return {
+        "metadata": {
+            "name": f"cluster-{agent}",
+            "labels": {names.SECRET_TYPE: "cluster", names.AGENT_NAME: agent},
+        },
+        "stringData": {"name": agent, "server": f"https://proxy?agentName={agent}", "config": "{}"},
+    }
 
 
 def principal_of(store: Store, papers: Papers, *, port: int) -> principal_running.Process:

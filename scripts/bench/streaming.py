@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from scripts.argocd_agent import BINARY
 from scripts.bench.figures import Figure
 from scripts.bench.paired import (
     AGENT,
@@ -14,7 +15,6 @@ from scripts.bench.paired import (
     GO,
     Pair,
     Sight,
-    argocd_agent_is_there,
     argocd_agents,
     ours,
     pair_with,
@@ -89,7 +89,7 @@ async def run() -> list[Figure]:
     async with pair_with(ours) as pair:
         measured = await _propagation(pair)
     others: Times = {}
-    if argocd_agent_is_there():
+    if BINARY:
         async with pair_with(argocd_agents) as pair:
             others = await _propagation(pair)
     return _figures(measured, others)

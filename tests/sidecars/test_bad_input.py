@@ -320,31 +320,18 @@ async def test_an_agent_with_a_password_is_served_and_a_wrong_password_is_refuse
     }
     source = Secrets(store=workload, namespace=ARGOCD, pair="", authorities="argocd-agent-ca")
 
-    def dialing(password: str) -> dict[str, Any]:
-        return {"method": "userpass", "login": Login(GOOD, password)}
+    def saying(password: str) -> dict[str, Any]:
+        dialing = {"method": "userpass", "login": Login(GOOD, password)}
+        return {"name": "-", "port": principal.port, "dialing": dialing, "serving": {"source": source}}
 
     async with processes.principal(hub, pki, serving=by_password) as principal:
         lines = logged(level="info")
-        process = await processes.equipped_agent(
-            workload,
-            pki,
-            name="-",
-            port=principal.port,
-            dialing=dialing("hunter3"),
-            serving={"source": source},
-        )
+        process = await processes.equipped_agent(workload, pki, **saying("hunter3"))
         async with processes.started(process):
             await eventually(lambda: "UNAUTHENTICATED" in process.link.error)
         assert len(lines("call refused")) == 1
         assert "hunter" not in lines.stream.getvalue()
-        async with processes.connected_agent(
-            workload,
-            pki,
-            name="-",
-            port=principal.port,
-            dialing=dialing("hunter2"),
-            serving={"source": source},
-        ):
+        async with processes.connected_agent(workload, pki, **saying("hunter2")):
             await hub.create(APP_PROJECTS, project(), namespace=ARGOCD)
             await until(workload, APP_PROJECTS, lambda there: "web" in there)
 

@@ -14,7 +14,7 @@ import pytest
 from argocd import names
 from argocd.routing import Mode
 from kube.live import LiveStore
-from kube.resources import APP_PROJECTS, APPLICATIONS, EVENTS, SECRETS
+from kube.resources import APP_PROJECTS, APPLICATIONS, EVENTS
 from kube.store import EventKind, Object, PatchKind
 from scripts.argocd_agent import BINARY, agent_arguments, free_port, principal_arguments
 from scripts.cluster.controlplane import Cluster
@@ -29,7 +29,7 @@ from sidecars.wire.tls import Material
 from sidecars.wire.tokens import Mode as WireMode
 from sidecars.wire.tokens import Tokens
 from tests.sidecars import couples
-from tests.sidecars.couples import change, project
+from tests.sidecars.couples import Hub, change, project
 from tests.sidecars.wire.go_binary import running, said, written
 from tests.sidecars.wire.pki import CLIENT, issue
 from tests.sidecars.wire.principals import AUTHORITY, KEY
@@ -56,18 +56,7 @@ class Ground:
         written(folder, agent=issue(self.agent, AUTHORITY, usage=[CLIENT]))
 
     async def know(self) -> None:
-        body = {
-            "metadata": {
-                "name": f"cluster-{self.agent}",
-                "labels": {names.SECRET_TYPE: "cluster", names.AGENT_NAME: self.agent},
-            },
-            "stringData": {
-                "name": self.agent,
-                "server": f"https://proxy?agentName={self.agent}",
-                "config": "{}",
-            },
-        }
-        await self.store.create(SECRETS, body, namespace=self.hub)
+        await Hub(self.store, namespace=self.hub).know(self.agent)
 
     @asynccontextmanager
     async def principal(self) -> AsyncIterator[None]:
