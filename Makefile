@@ -3,8 +3,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 ROOMS := $(wildcard argocd certs cli kube sidecars tiphys webhook)
-# Hashes are checked, and bytecode is left to the first import: half a minute less on a new machine.
-INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
+# Hashes are checked; the lock is whole, so nothing is resolved (an older pip picks a newer release for an extra and
+# then misses its hash); bytecode is left to the first import: half a minute less on a new machine.
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --no-deps
 # Test processes, each with local clusters of its own; ARGS goes to pytest: make test ARGS="-k project".
 WORKERS ?= 2
 
@@ -22,7 +23,7 @@ help: ## this list
 .venv/ready: .venv/running requirements/development.txt pyproject.toml
 	@echo "installing what development needs into .venv …"
 	@$(INSTALL) --require-hashes -r requirements/development.txt
-	@$(INSTALL) --no-deps --no-build-isolation --editable .
+	@$(INSTALL) --no-build-isolation --editable .
 	@touch $@
 
 run: .venv/running ## the demonstration: ends with Ctrl-C; ARGS=--cluster: on real local API servers
