@@ -16,7 +16,9 @@ RUN awk '/^setuptools==/,!/\\$/' requirements/development.txt > requirements/bui
 COPY pyproject.toml README.md LICENSE ./
 COPY argocd argocd
 COPY certs certs
+COPY checks checks
 COPY cli cli
+COPY demo demo
 COPY kube kube
 COPY sidecars sidecars
 COPY tiphys tiphys

@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 BIN := .venv/bin
-ROOMS := $(wildcard argocd certs cli kube sidecars tiphys webhook)
+ROOMS := argocd certs checks cli demo kube sidecars tiphys webhook
 # Hashes are checked; the lock is whole, so nothing is resolved (an older pip picks a newer release for an extra and
 # then misses its hash); bytecode is left to the first import: half a minute less on a new machine.
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --no-deps

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from certs.pairs import CertificateError, KeyPair
+from certs.key_pair import CertificateError, KeyPair
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from cryptography import x509
 
 from certs.authority import AUTHORITY_LIFETIME, LEAF_LIFETIME, Authority, Subject
 from certs.folder import BUNDLE, CERTIFICATE, KEY
-from certs.pairs import CertificateError, KeyPair, due, fingerprint, split_bundle, trusted, verifies
+from certs.key_pair import CertificateError, KeyPair, due, fingerprint, split_bundle, trusted, verifies
 from kube.errors import AlreadyExistsError, ConflictError, NotFoundError
 from kube.resources import SECRETS
 from kube.store import Object, Store

@@ -14,22 +14,25 @@ from tiphys import __version__
 from tiphys.errors import TiphysError
 
 SUBCOMMANDS: dict[str, tuple[str, str]] = {
-    "agent": ("cli.agent", "Keep a workload cluster's Argo CD in step with its principal."),
-    "agents": ("cli.agents", "The agents that a principal knows: create, list, inspect, block, remove."),
-    "check": ("cli.check", "Judge manifests in a pipeline, before they are pushed."),
-    "demo": ("cli.demo", "Show what exists, on clusters inside this process."),
-    "explain": ("cli.explain", "Tell why a project, an account or a mark is what it is."),
-    "inject": ("cli.inject", "Put sidecars into manifests, as the webhook would."),
-    "installation-id": ("cli.installation_id", "Show or set the installation id of Argo CD."),
-    "match": ("cli.match", "Try patterns the way Argo CD would."),
-    "pki": ("cli.pki", "Certificates of principals and agents: init, issue, inspect."),
-    "principal": ("cli.principal", "Keep agents in step with the control plane's Argo CD."),
-    "rbac": ("cli.rbac", "Print the roles that syncing a project needs, and no more."),
-    "review": ("cli.review", "Answer AdmissionReviews from standard input."),
-    "rewrite": ("cli.rewrite", "Print a project as it will look on the other side."),
-    "scan": ("cli.scan", "Judge what is in a cluster already."),
-    "tracking": ("cli.tracking", "Move the objects of all Applications to another tracking method."),
-    "webhook": ("cli.webhook", "Answer the API server's reviews; register, unregister, status."),
+    "agent": ("cli.commands.agent", "Keep a workload cluster's Argo CD in step with its principal."),
+    "agents": (
+        "cli.commands.agents",
+        "The agents that a principal knows: create, list, inspect, block, remove.",
+    ),
+    "check": ("cli.commands.check", "Judge manifests in a pipeline, before they are pushed."),
+    "demo": ("cli.commands.demo", "Show what exists, on clusters inside this process."),
+    "explain": ("cli.commands.explain", "Tell why a project, an account or a mark is what it is."),
+    "inject": ("cli.commands.inject", "Put sidecars into manifests, as the webhook would."),
+    "installation-id": ("cli.commands.installation_id", "Show or set the installation id of Argo CD."),
+    "match": ("cli.commands.match", "Try patterns the way Argo CD would."),
+    "pki": ("cli.commands.pki", "Certificates of principals and agents: init, issue, inspect."),
+    "principal": ("cli.commands.principal", "Keep agents in step with the control plane's Argo CD."),
+    "rbac": ("cli.commands.rbac", "Print the roles that syncing a project needs, and no more."),
+    "review": ("cli.commands.review", "Answer AdmissionReviews from standard input."),
+    "rewrite": ("cli.commands.rewrite", "Print a project as it will look on the other side."),
+    "scan": ("cli.commands.scan", "Judge what is in a cluster already."),
+    "tracking": ("cli.commands.tracking", "Move the objects of all Applications to another tracking method."),
+    "webhook": ("cli.commands.webhook", "Answer the API server's reviews; register, unregister, status."),
 }
 """Name -> (module of `cli` that has it as `command`, one line of help)."""
 

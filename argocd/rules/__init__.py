@@ -1,1 +1,1 @@
-"""The rules, a module for each group; each has a tuple `RULES` that `argocd.catalogue` lists."""
+"""The rules, a module for each group; each has a tuple `RULES` that `argocd.rules.catalogue` lists."""

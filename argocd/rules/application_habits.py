@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 from functools import partial
 
-from argocd import applications, identities, names, reading
-from argocd.judging import Action, Case, Finding, Kind, Operation, Profile, Rule
+from argocd import names, reading
+from argocd.applications import sources
+from argocd.judging import writers
+from argocd.judging.case import Action, Case, Finding, Kind, Operation, Profile, Rule
 from argocd.rules import examples
 
 _FINALIZERS = frozenset(
@@ -35,7 +37,7 @@ def _several_fields(case: Case) -> Iterator[Finding]:
 
 
 def _path_and_chart(case: Case) -> Iterator[Finding]:
-    for path, source in applications.plain_sources(reading.mapping(case.object, "spec")):
+    for path, source in sources.plain_sources(reading.mapping(case.object, "spec")):
         if reading.text(source, "chart") and reading.text(source, "path"):
             yield Finding(
                 "application/path-and-chart",
@@ -58,7 +60,7 @@ def _finalizer(case: Case) -> Iterator[Finding]:
 
 
 def _operation(case: Case) -> Iterator[Finding]:
-    if not reading.mapping(case.object, "operation") or identities.is_argocd(case.writer, case.surroundings):
+    if not reading.mapping(case.object, "operation") or writers.is_argocd(case.writer, case.surroundings):
         return
     yield Finding(
         "application/operation",
@@ -71,9 +73,9 @@ def _operation(case: Case) -> Iterator[Finding]:
 def _project_changed(case: Case) -> Iterator[Finding]:
     if case.old is None:
         return
-    before = applications.project_of(reading.mapping(case.old, "spec"))
-    after = applications.project_of(reading.mapping(case.object, "spec"))
-    if before != after and not identities.is_argocd(case.writer, case.surroundings):
+    before = sources.project_of(reading.mapping(case.old, "spec"))
+    after = sources.project_of(reading.mapping(case.object, "spec"))
+    if before != after and not writers.is_argocd(case.writer, case.surroundings):
         yield Finding(
             "application/project-changed",
             "spec.project",
@@ -83,7 +85,7 @@ def _project_changed(case: Case) -> Iterator[Finding]:
 
 
 def _default_project(case: Case) -> Iterator[Finding]:
-    if applications.project_of(reading.mapping(case.object, "spec")) == names.DEFAULT_PROJECT:
+    if sources.project_of(reading.mapping(case.object, "spec")) == names.DEFAULT_PROJECT:
         yield Finding(
             "application/default-project",
             "spec.project",
@@ -137,10 +139,10 @@ def _skip_reconcile(case: Case) -> Iterator[Finding]:
 
 def _floating_revision(case: Case) -> Iterator[Finding]:
     spec = reading.mapping(case.object, "spec")
-    project = applications.project_of(spec)
+    project = sources.project_of(spec)
     if _PRODUCTION.isdisjoint(project.lower().replace("_", "-").replace(".", "-").split("-")):
         return
-    for path, source in applications.plain_sources(spec):
+    for path, source in sources.plain_sources(spec):
         revision = reading.text(source, "targetRevision")
         if revision in _FLOATING and not reading.text(source, "chart"):
             yield Finding(

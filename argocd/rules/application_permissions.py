@@ -4,15 +4,18 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from argocd import applications, destinations, pattern_lists, permissions, projects, reading
+from argocd import reading
+from argocd.applications import destinations, permissions, sources
 from argocd.globs import Verdict
-from argocd.judging import Action, Case, Finding, Kind, Profile, Rule
+from argocd.judging.case import Action, Case, Finding, Kind, Profile, Rule
+from argocd.projects import pattern_lists
+from argocd.projects import permissions as projects
 from argocd.rules import examples
 
 
 def _project(case: Case) -> Mapping[str, Any] | None:
     """The project as this application meets it; None where it is unknown or absent."""
-    known = case.surroundings.neighbours.project(applications.project_of(_spec(case)))
+    known = case.surroundings.neighbours.project(sources.project_of(_spec(case)))
     if not known:
         return None
     return projects.effective_project(
@@ -62,7 +65,7 @@ def _destination(case: Case) -> Iterator[Finding]:
 
 
 def _namespace(case: Case) -> Iterator[Finding]:
-    name = applications.project_of(_spec(case))
+    name = sources.project_of(_spec(case))
     project = case.surroundings.neighbours.project(name)
     if not project:
         return

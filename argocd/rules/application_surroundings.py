@@ -6,10 +6,12 @@ One apply may bring both an Application and what it needs, so these rules only w
 from collections.abc import Iterator
 from functools import partial
 
-from argocd import applications, destinations, names, reading, tracking_ids
-from argocd.judging import Action, Case, Finding, Kind, Profile, Rule
+from argocd import names, reading
+from argocd.applications import destinations, sources
+from argocd.judging.case import Action, Case, Finding, Kind, Profile, Rule
 from argocd.rules import examples
-from argocd.tracking import application_of, is_prune_candidate
+from argocd.tracking import ids
+from argocd.tracking.marks import application_of, is_prune_candidate
 
 
 def _cluster_unknown(case: Case) -> Iterator[Finding]:
@@ -31,7 +33,7 @@ def _cluster_unknown(case: Case) -> Iterator[Finding]:
 
 
 def _project_unknown(case: Case) -> Iterator[Finding]:
-    project = applications.project_of(reading.mapping(case.object, "spec"))
+    project = sources.project_of(reading.mapping(case.object, "spec"))
     if case.surroundings.neighbours.project(project) == {}:
         yield Finding(
             "application/project-unknown",
@@ -62,7 +64,7 @@ def _child_without_finalizer(case: Case) -> Iterator[Finding]:
     if not is_prune_candidate(case.object, settings=settings, version=version):
         return
     instance = application_of(case.object, settings=settings, version=version)
-    name, namespace = tracking_ids.split_instance(instance, default_namespace=configuration.argocd.namespace)
+    name, namespace = ids.split_instance(instance, default_namespace=configuration.argocd.namespace)
     parent = case.surroundings.neighbours.application(namespace, name)
     if reading.value(parent, "spec", "syncPolicy", "automated", "prune") is True:
         yield Finding(

@@ -2,15 +2,16 @@
 
 from collections.abc import Iterable, Iterator
 
-from argocd import impersonation, names
-from argocd.glob_covering import covers, is_literal
-from argocd.impersonation import Entry, entries_of
-from argocd.judging import Action, Case, Finding, Kind, Look, Profile, Rule
+from argocd import names
+from argocd.globs.covering import covers, is_literal
+from argocd.impersonation import derivation
+from argocd.impersonation.accounts import account_of
+from argocd.impersonation.derivation import Entry, entries_of
+from argocd.judging.case import Action, Case, Finding, Kind, Look, Profile, Rule
+from argocd.judging.memo import Remembered
 from argocd.kubernetes_names import is_account
-from argocd.remembering import Remembered
 from argocd.rules import examples
-from argocd.rules.projects import noticed
-from argocd.sync_accounts import account_of
+from argocd.rules.project_spec import noticed
 
 ENTRIES = "spec.destinationServiceAccounts"
 _KUBE_SYSTEM = "kube-system"
@@ -24,8 +25,8 @@ def own_entries(case: Case) -> tuple[Entry, ...]:
 def _account_name(case: Case) -> Iterator[Finding]:
     for entry in case.once(own_entries):
         # What is forbidden Argo CD refuses itself.
-        if not is_account(entry.account) and not impersonation.is_forbidden(entry.account):
-            user = impersonation.user_of(entry.account, namespace="NAMESPACE")
+        if not is_account(entry.account) and not derivation.is_forbidden(entry.account):
+            user = derivation.user_of(entry.account, namespace="NAMESPACE")
             yield Finding(
                 "impersonation/account-name",
                 f"{entry.path}.defaultServiceAccount",

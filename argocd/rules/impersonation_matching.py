@@ -3,17 +3,20 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from argocd import destinations, identities, impersonation, names, reading
-from argocd.glob_covering import is_literal
-from argocd.global_projects import global_projects_of
-from argocd.impersonation import Entry, Outcome, entries_of
-from argocd.judging import Action, Case, Finding, Kind, Profile, Rule
+from argocd import names, reading
+from argocd.applications import destinations
+from argocd.globs.covering import is_literal
+from argocd.impersonation import derivation
+from argocd.impersonation.accounts import account_of
+from argocd.impersonation.derivation import Entry, Outcome, entries_of
+from argocd.judging import writers
+from argocd.judging.case import Action, Case, Finding, Kind, Profile, Rule
+from argocd.judging.configuration import Behaviour
+from argocd.judging.memo import Remembered
 from argocd.kubernetes_names import is_dns_label, is_dns_subdomain
-from argocd.policy import Behaviour
-from argocd.remembering import Remembered
+from argocd.projects.global_projects import global_projects_of
 from argocd.rules import examples
 from argocd.rules.impersonation import ENTRIES, own_entries, project_with
-from argocd.sync_accounts import account_of
 
 
 def _needs_accounts(case: Case) -> bool:
@@ -31,7 +34,7 @@ def _all_entries(project: Mapping[str, Any], case: Case) -> tuple[Entry, ...] | 
     """The project's own entries, then those of its global projects; None where one is not known."""
     own = case.once(own_entries) if project is case.object else entries_of(project)
     surroundings = case.surroundings
-    if surroundings.configuration.argocd.version < impersonation.GLOBAL_ENTRIES_SINCE:
+    if surroundings.configuration.argocd.version < derivation.GLOBAL_ENTRIES_SINCE:
         return own
     added = global_projects_of(project, settings=surroundings.settings, neighbours=surroundings.neighbours)
     if added is None:
@@ -54,7 +57,7 @@ def _destination_without_account(case: Case) -> Iterator[Finding]:
         server = literal or _server_named(name, case)
         if not server:
             continue
-        found = impersonation.derive(
+        found = derivation.derive(
             entries,
             server=server,
             destination_namespace=namespace,
@@ -85,7 +88,7 @@ def _server_named(name: str, case: Case) -> str:
     return found.cluster.server if found and found.cluster else ""
 
 
-def _derived(case: Case) -> tuple[impersonation.Derivation, str] | None:
+def _derived(case: Case) -> tuple[derivation.Derivation, str] | None:
     """As whom the Application would sync, and the server; None where that cannot be known."""
     surroundings = case.surroundings
     if not (surroundings.settings.known and surroundings.settings.impersonation.enabled):
@@ -104,7 +107,7 @@ def _derived(case: Case) -> tuple[impersonation.Derivation, str] | None:
     if entries is None:
         return None
     server = cluster.cluster.server
-    found = impersonation.account_for(
+    found = derivation.account_for(
         case.object,
         entries=entries,
         server=server,
@@ -149,7 +152,7 @@ def _named_here(case: Case) -> Iterator[tuple[str, str, str]]:
 def _derived_here(case: Case) -> Iterator[tuple[str, str, str]]:
     derived = _derived(case)
     if derived and derived[1] == names.IN_CLUSTER_SERVER:
-        account = identities.service_account(derived[0].user)
+        account = writers.service_account(derived[0].user)
         if account:
             yield "spec.destination", *account
 

@@ -9,13 +9,16 @@ from enum import Enum, auto
 from functools import lru_cache
 from typing import Any
 
-from argocd import git_urls, globs, paths, pattern_lists, reading, regexes, windows
-from argocd.glob_surprises import Kind as Surprising
-from argocd.glob_surprises import surprises
-from argocd.judging import Action, Case, Check, Finding, Profile, Rule
-from argocd.remembering import Remembered
+from argocd import globs, reading
+from argocd.globs.surprises import Kind as Surprising
+from argocd.globs.surprises import surprises
+from argocd.go import filepath, regexp2
+from argocd.judging.case import Action, Case, Check, Finding, Profile, Rule
+from argocd.judging.memo import Remembered
+from argocd.projects import pattern_lists, sync_windows
 from argocd.rules import examples
-from argocd.rules.projects import PROJECT, noticed
+from argocd.rules.project_spec import PROJECT, noticed
+from argocd.settings import git_urls
 
 _LONG = 300
 """Characters; longer patterns are not worth remembering."""
@@ -73,7 +76,7 @@ def _found(case: Case) -> list[Finding]:
     _entries(spec, "destinations", ("server", "name", "namespace"), _Place.DESTINATION, found)
     _entries(spec, "destinationServiceAccounts", ("server", "namespace"), _Place.ACCOUNT, found)
     for index, window in enumerate(reading.sequence(spec, "syncWindows")):
-        for key in windows.TARGETS:
+        for key in sync_windows.TARGETS:
             _list(window, key, _Place.WINDOW, f"spec.syncWindows[{index}]", found)
     return found
 
@@ -85,7 +88,7 @@ def _is_harmless(spec: Mapping[str, Any]) -> bool:
         for entry in reading.sequence(spec, key):
             texts += entry.values() if type(entry) is dict else (None,)
     for window in reading.sequence(spec, "syncWindows"):
-        for key in windows.TARGETS:
+        for key in sync_windows.TARGETS:
             if found := reading.sequence(window, key):
                 texts += found
     try:
@@ -159,7 +162,7 @@ def _expression(pattern: str) -> Iterator[_Problem]:
             "Argo CD panics on a lone slash: it takes it for a regular expression",
         )
         return
-    expression = regexes.compiled(pattern[1:-1])
+    expression = regexp2.compiled(pattern[1:-1])
     if expression.error:
         yield (
             "project/regular-expression",
@@ -179,7 +182,7 @@ def _kinds(case: Case) -> list[Finding]:
         for index, entry in enumerate(reading.sequence(spec, key)):
             for field in ("group", "kind", "name"):
                 pattern = reading.text(entry, field)
-                if pattern and paths.is_malformed(pattern):
+                if pattern and filepath.is_malformed(pattern):
                     path = f"spec.{key}[{index}].{field}"
                     said = f"'{pattern}' is malformed, so the entry matches nothing"
                     hint = "Close the bracket, and put a backslash before a character that is special."

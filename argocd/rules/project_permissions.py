@@ -4,13 +4,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from argocd import git_urls, names, pattern_lists, reading
+from argocd import names, reading
 from argocd.globs import Verdict
-from argocd.judging import Action, Case, Check, Finding, Profile, Rule
-from argocd.projects import destination_permitted
-from argocd.remembering import Remembered
+from argocd.judging.case import Action, Case, Check, Finding, Profile, Rule
+from argocd.judging.memo import Remembered
+from argocd.projects import pattern_lists
+from argocd.projects.permissions import destination_permitted
 from argocd.rules import examples
-from argocd.rules.projects import PROJECT, noticed
+from argocd.rules.project_spec import PROJECT, noticed
+from argocd.settings import git_urls
 
 _EVERYTHING = frozenset({"*", "**", "/.*/", "/^.*$/", "//"})
 _SPECIAL = "*[{\\"

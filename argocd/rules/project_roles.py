@@ -1,6 +1,6 @@
 """What Argo CD's API server refuses in a project's roles: their names, policies and groups."""
 
-from argocd.rules.projects import refused
+from argocd.rules.project_spec import refused
 
 _ROLES = ("spec.roles",)
 _NAMED = ("spec.roles", "metadata.name")

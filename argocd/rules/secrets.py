@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from functools import partial
 from urllib.parse import urlsplit
 
-from argocd import git_urls, go_values, names, reading, secrets
-from argocd.judging import Action, Case, Finding, Kind, Profile, Rule
+from argocd import names, reading
+from argocd.go import strconv
+from argocd.judging.case import Action, Case, Finding, Kind, Profile, Rule
 from argocd.rules import examples
+from argocd.settings import git_urls, secrets
 
 _TYPE_LABEL = f"metadata.labels[{names.SECRET_TYPE}]"
 
@@ -124,7 +126,7 @@ def _helm_name(case: Case) -> Iterator[Finding]:
 def _boolean(case: Case) -> Iterator[Finding]:
     for key in secrets.boolean_keys(secrets.secret_type(case.object)):
         text = secrets.value(case.object, key)
-        if text is not None and go_values.boolean(text) is None:
+        if text is not None and strconv.boolean(text) is None:
             yield Finding(
                 "repository/boolean",
                 _at(key),
@@ -136,7 +138,7 @@ def _boolean(case: Case) -> Iterator[Finding]:
 def _integer(case: Case) -> Iterator[Finding]:
     for key in secrets.integer_keys(secrets.secret_type(case.object)):
         text = secrets.value(case.object, key)
-        if text is not None and go_values.integer(text) is None:
+        if text is not None and strconv.integer(text) is None:
             yield Finding(
                 "repository/integer",
                 _at(key),

@@ -3,16 +3,18 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from argocd import identities, names, reading, tracking_ids
-from argocd.judging import Action, Case, Finding, Kind, Operation, Profile, Rule
+from argocd import names, reading
+from argocd.judging import writers
+from argocd.judging.case import Action, Case, Finding, Kind, Operation, Profile, Rule
+from argocd.judging.configuration import TrackingFormat
 from argocd.kubernetes_names import LABEL_LIMIT
-from argocd.policy import TrackingFormat
-from argocd.resource_filters import is_excluded
 from argocd.rules import examples
-from argocd.settings import TrackingMethod
-from argocd.tracking import annotation, application_of, is_hook, is_root, is_self_referencing
-from argocd.tracking_ids import TrackingId
-from argocd.tracking_owners import method_of
+from argocd.settings.argocd_cm import TrackingMethod
+from argocd.settings.resource_filters import is_excluded
+from argocd.tracking import ids
+from argocd.tracking.ids import TrackingId
+from argocd.tracking.marks import annotation, application_of, is_hook, is_root, is_self_referencing
+from argocd.tracking.owners import method_of
 
 _TRACKING_ID = f"metadata.annotations[{names.TRACKING_ID}]"
 _PROPOSED_ID = f"metadata.annotations[{names.PROPOSED_TRACKING_ID}]"
@@ -26,10 +28,10 @@ def _ids(case: Case) -> Iterator[tuple[str, str, TrackingId | None]]:
         return
     if (tracking_format := case.surroundings.configuration.tracking.format) is not TrackingFormat.PROPOSED:
         text = annotation(case.object, names.TRACKING_ID)
-        yield _TRACKING_ID, text, tracking_ids.parse_released(text)
+        yield _TRACKING_ID, text, ids.parse_released(text)
     if tracking_format is not TrackingFormat.RELEASED:
         text = annotation(case.object, names.PROPOSED_TRACKING_ID)
-        yield _PROPOSED_ID, text, tracking_ids.parse_proposed(text)
+        yield _PROPOSED_ID, text, ids.parse_proposed(text)
 
 
 def _are_ids_read(case: Case) -> bool:
@@ -37,7 +39,7 @@ def _are_ids_read(case: Case) -> bool:
     settings = case.surroundings.settings
     return settings.tracking_method is not TrackingMethod.LABEL and not is_excluded(
         settings,
-        group=tracking_ids.group_of(case.object),
+        group=ids.group_of(case.object),
         kind=reading.text(case.object, "kind"),
         cluster=names.IN_CLUSTER_SERVER,
     )
@@ -60,7 +62,7 @@ def _copied(case: Case) -> Iterator[Finding]:
         not is_root(thing)
         or is_hook(thing)
         or not reading.text(thing, "metadata", "name")
-        or identities.is_argocd(case.writer, case.surroundings)
+        or writers.is_argocd(case.writer, case.surroundings)
     ):
         return
     for path, text, found in _ids(case):
@@ -77,7 +79,7 @@ def _foreign_installation(case: Case) -> Iterator[Finding]:
     ours = case.surroundings.settings.installation_id
     theirs = annotation(case.old, names.INSTALLATION_ID)
     if ours and theirs and theirs != ours and annotation(case.object, names.INSTALLATION_ID) == ours:
-        owner = tracking_ids.parse_released(annotation(case.old, names.TRACKING_ID))
+        owner = ids.parse_released(annotation(case.old, names.TRACKING_ID))
         of = f" and its application '{owner.application}'" if owner else ""
         yield Finding(
             "tracking/foreign-installation",
@@ -109,14 +111,14 @@ def _changed(case: Case) -> Iterator[Finding]:
 def _may_mark(case: Case) -> bool:
     configuration = case.surroundings.configuration
     return (
-        identities.is_argocd(case.writer, case.surroundings)
-        or identities.is_tiphys(case.writer)
-        or identities.is_agent(case.writer, configuration)
+        writers.is_argocd(case.writer, case.surroundings)
+        or writers.is_tiphys(case.writer)
+        or writers.is_agent(case.writer, configuration)
     )
 
 
 def _instance(application: Mapping[str, Any], case: Case) -> str:
-    return tracking_ids.instance_name(
+    return ids.instance_name(
         reading.text(application, "metadata", "name"),
         namespace=reading.text(application, "metadata", "namespace"),
         argocd_namespace=case.surroundings.configuration.argocd.namespace,
@@ -142,8 +144,8 @@ def _label_collision(case: Case) -> Iterator[Finding]:
     if method_of(case.object, case.surroundings) is not TrackingMethod.ANNOTATION_AND_LABEL:
         return
     try:
-        label = tracking_ids.truncate(instance)
-    except tracking_ids.TruncationError:
+        label = ids.truncate(instance)
+    except ids.TruncationError:
         return
     if label == instance:
         return

@@ -7,16 +7,7 @@ graceful deletion of pods. Server-side apply takes lists as one value (see `owne
 controller's work is done at once.
 """
 
-from kube.embedded.admission import (
-    Admission,
-    AdmissionRequest,
-    Admitted,
-    Call,
-    Faults,
-    Hooks,
-    Operation,
-    Phase,
-)
+from kube.embedded.hooks import Admission, AdmissionRequest, Admitted, Call, Faults, Hooks, Operation, Phase
 from kube.embedded.store import ADMIN, EmbeddedStore
 
 __all__ = [

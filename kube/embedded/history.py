@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from kube.coding import decode, encoded_to_keep
-from kube.embedded.watching import Change, Record, Selection, Watchers
+from kube.embedded.watches import Change, Record, Selection, Watchers
+from kube.encoding import decode, encoded_to_keep
 from kube.errors import BadRequestError, GoneError, UnavailableError
 from kube.store import EventKind, Object, Page, Resource
 

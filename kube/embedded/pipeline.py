@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from kube.coding import copied
-from kube.embedded import writing
-from kube.embedded.admission import AdmissionRequest, Hooks, Operation
-from kube.embedded.checking import check_metadata
+from kube.embedded import drafts
+from kube.embedded.drafts import Draft
 from kube.embedded.history import History
-from kube.embedded.ownership import Owners
+from kube.embedded.hooks import AdmissionRequest, Hooks, Operation
+from kube.embedded.managed_fields import Owners
+from kube.embedded.metadata import check_metadata
 from kube.embedded.traits import Traits, complete, traits_of
-from kube.embedded.watching import Record
-from kube.embedded.writing import Draft
+from kube.embedded.watches import Record
+from kube.encoding import copied
 from kube.errors import AlreadyExistsError, BadRequestError, ConflictError, ForbiddenError, NotFoundError
 from kube.resources import NAMESPACES
 from kube.store import Identity, Object, Resource
@@ -80,7 +80,7 @@ class Pipeline:
 
     def draft(self, resource: Resource, body: Object, *, namespace: str | None) -> Draft:
         """A new object before anybody has looked at it."""
-        body = writing.fresh(
+        body = drafts.fresh(
             body,
             namespace=namespace,
             traits=traits_of(resource, with_status=self._with_status),
@@ -122,12 +122,12 @@ class Pipeline:
             record = self.find(resource, namespace, name)
             old = record.decoded()
             drafted = draft(old)
-            new = writing.revised(resource, old, drafted.body, traits=traits, subresource=writer.subresource)
+            new = drafts.revised(resource, old, drafted.body, traits=traits, subresource=writer.subresource)
             complete(resource, new)
             admitted = await self._admitted(Operation.UPDATE, resource, old, new, writer)
             if admitted is not new:
-                new = writing.revised(resource, old, admitted, traits=traits, subresource=writer.subresource)
-            writing.count_generation(old, new, traits=traits)
+                new = drafts.revised(resource, old, admitted, traits=traits, subresource=writer.subresource)
+            drafts.count_generation(old, new, traits=traits)
             self._own(drafted, new, writer)
             check_metadata(resource, new)
             if self._is_current(resource, record):
@@ -184,7 +184,7 @@ class Pipeline:
         elif not finalizers:
             self._remove(resource, old)
         elif not old["metadata"].get("deletionTimestamp"):
-            marked = writing.marked_for_deletion(old, finalizers=finalizers, time=self.now())
+            marked = drafts.marked_for_deletion(old, finalizers=finalizers, time=self.now())
             self._history.write(resource, marked)
 
     def _remove(self, resource: Resource, last: Object) -> Record:
@@ -197,7 +197,7 @@ class Pipeline:
         """What the namespace controller of a whole cluster does, at once."""
         name = old["metadata"]["name"]
         if not old["metadata"].get("deletionTimestamp"):
-            marked = writing.marked_for_deletion(old, finalizers=finalizers, time=self.now())
+            marked = drafts.marked_for_deletion(old, finalizers=finalizers, time=self.now())
             self._history.write(NAMESPACES, {**marked, "status": {"phase": "Terminating"}})
         for resource, collection in self._history.collections():
             for record in collection.records(name) if resource.namespaced else ():

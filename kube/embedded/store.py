@@ -15,17 +15,17 @@ from kube.addressing import (
     typed_for_apply,
     typed_for_creation,
 )
-from kube.coding import copied, decode, encode
-from kube.embedded import writing
-from kube.embedded.admission import Call, Hooks, Phase
+from kube.embedded import drafts
+from kube.embedded.drafts import Draft
 from kube.embedded.history import History
-from kube.embedded.ownership import Owners
+from kube.embedded.hooks import Call, Hooks, Phase
+from kube.embedded.managed_fields import Owners
 from kube.embedded.pipeline import Deletion, Pipeline, Writer
 from kube.embedded.traits import WITH_STATUS
-from kube.embedded.watching import Selection, Watcher
-from kube.embedded.writing import Draft
+from kube.embedded.watches import Selection, Watcher
+from kube.encoding import copied, decode, encode
 from kube.errors import ApiError, BadRequestError, ConflictError, NotFoundError
-from kube.patching import apply_json_patch, apply_merge_patch
+from kube.patches import apply_json_patch, apply_merge_patch
 from kube.resources import NAMESPACES, SUBJECT_ACCESS_REVIEWS
 from kube.selectors import parse_fields, parse_labels
 from kube.store import Event, Identity, JsonPatch, Object, Page, PatchKind, Resource
@@ -178,7 +178,7 @@ class EmbeddedStore:
 
         def draft(old: Object) -> Draft:
             new = decode(raw)
-            writing.check_race(resource, old, new, traits=traits)
+            drafts.check_race(resource, old, new, traits=traits)
             return Draft(new, Owners(old), base=old)
 
         updated = await self._pipeline.update(
@@ -214,7 +214,7 @@ class EmbeddedStore:
             def draft(old: Object) -> Draft:
                 new = typed(resource, change(copied(old), decode(raw)))
                 metadata_of(new).setdefault("resourceVersion", old["metadata"]["resourceVersion"])
-                writing.check_race(resource, old, new, traits=traits)
+                drafts.check_race(resource, old, new, traits=traits)
                 return Draft(new, Owners(old), base=old)
 
             patched = await self._pipeline.update(
@@ -236,11 +236,11 @@ class EmbeddedStore:
         config = typed_for_apply(resource, config, name=name, namespace=namespace)
         metadata = config["metadata"]
         traits = self._pipeline.traits(resource, writer)
-        wanted = writing.scope_of_apply(config, traits=traits, subresource=writer.subresource)
+        wanted = drafts.scope_of_apply(config, traits=traits, subresource=writer.subresource)
 
         def draft(old: Object) -> Draft:
             race = {"metadata": {"resourceVersion": old["metadata"]["resourceVersion"], **metadata}}
-            writing.check_race(resource, old, race, traits=traits)
+            drafts.check_race(resource, old, race, traits=traits)
             owners = Owners(old)
             applied = owners.apply(
                 old,

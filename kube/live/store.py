@@ -10,11 +10,11 @@ from urllib.parse import quote
 import aiohttp
 
 from kube.addressing import address_of, check_scope, check_segment, typed, typed_for_apply, typed_for_creation
-from kube.coding import encode
+from kube.encoding import encode
 from kube.errors import BadRequestError, NotFoundError, UnavailableError
 from kube.live.connection import Connection, Repeat
 from kube.live.credentials import Access, find_access
-from kube.live.watching import events_of
+from kube.live.watches import events_of
 from kube.store import Event, Identity, JsonPatch, Object, Page, PatchKind, Resource
 
 # Bookmarks come about every minute: twice that without a byte is a watch that has died.

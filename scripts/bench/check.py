@@ -14,9 +14,9 @@ from pathlib import Path
 
 import yaml
 
-from argocd.policy import Configuration
-from cli.judging import judge_files
-from cli.manifests import find_files
+from argocd.judging.configuration import Configuration
+from checks.check import judge_files
+from checks.manifests import find_files
 from scripts.bench.figures import Figure
 
 NAME = "tiphys check of a repository, one core"
@@ -171,7 +171,7 @@ def _processor_side_by_side(ours: Callable[[], object], theirs: Callable[[], obj
 def _peak(folder: Path) -> float:
     """MiB of a process that checks a folder; getrusage would count what forked it."""
     code = (
-        "import sys\nfrom cli.check import command\n"
+        "import sys\nfrom cli.commands.check import command\n"
         "try:\n    command([*sys.argv[1:], '--jobs', '1'])\nexcept SystemExit:\n"
         "    print(open('/proc/self/status').read().partition('VmHWM:')[2].split()[0])\n"
     )

@@ -11,12 +11,12 @@ from typing import Any
 import grpc
 
 from scripts.bench.figures import Figure, awaited_side_by_side
-from sidecars.delivery.comparing import Answer, Question, Round, answer
+from sidecars.delivery.comparison import Answer, Question, Round, answer
 from sidecars.delivery.inbox import Inbox
+from sidecars.delivery.inventory import Inventory
 from sidecars.delivery.outbox import Outbox, OutboxLimits
-from sidecars.delivery.ranges import Inventory
 from sidecars.delivery.session import Peer
-from sidecars.wire.announcing import BATCHES
+from sidecars.wire.capabilities import BATCHES
 from sidecars.wire.events import Event, EventType, Target, acknowledgement, object_event
 from sidecars.wire.streams import Stream
 

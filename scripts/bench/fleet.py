@@ -25,9 +25,9 @@ from scripts.bench.sidecar_processes import (
     principal_of,
     quiet,
 )
-from sidecars.wire.dialing import AgentConnection
+from sidecars.wire.client.dialer import AgentConnection
+from sidecars.wire.client.reconnect import Reconnecting
 from sidecars.wire.events import AGENT_SOURCE, Event, Target, acknowledgement
-from sidecars.wire.reconnecting import Reconnecting
 
 NAME = "fleet: a principal on the embedded store, its agents on streams of their own, TLS"
 

@@ -20,7 +20,7 @@ import orjson
 from kube.cache import Cache
 from kube.embedded import EmbeddedStore
 from kube.live import LiveStore
-from kube.projecting import shared, whole, without_managed_fields
+from kube.projections import shared, whole, without_managed_fields
 from kube.resources import APPLICATIONS
 from kube.store import Event, EventKind, Object, Page, PatchKind, Resource
 from scripts.bench.figures import Figure

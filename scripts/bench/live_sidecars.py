@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from argocd.routing import Mode
+from argocd.agents.routing import Mode
 from kube.live import LiveStore
 from kube.store import Store
 from scripts.bench.sidecar_processes import NAMESPACE, Papers, dialing, principal_of, quiet
-from sidecars.agent import running as agent_running
-from sidecars.agent.configuring import AgentSettings
+from sidecars.agent import process as agent_running
+from sidecars.agent.settings import AgentSettings
 
 
 def run_principal(kubeconfig: str, folder: str, port: int) -> None:

@@ -14,17 +14,17 @@ from typing import Any
 import orjson
 
 from argocd import names
-from certs.pairs import CertificateError, KeyPair
+from certs.key_pair import CertificateError, KeyPair
 from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, SECRETS
 from kube.store import Event, EventKind, Object, Page, Resource
 from scripts.bench.rules import project
-from webhook.application import Application, Endpoint
-from webhook.arbiter import Listening, ReviewArbiter
-from webhook.counting import Counting
-from webhook.deciding import Decisions
-from webhook.knowing import Guarding, Knowledge
-from webhook.reporting import Reporter
-from webhook.reviews import Answer, Review
+from webhook.admission.cluster_state import Guarding, Knowledge
+from webhook.admission.decisions import Decisions
+from webhook.admission.review import Answer, Review
+from webhook.keeper.worker_reports import Reporter
+from webhook.server.asgi import Application, Endpoint
+from webhook.server.gunicorn_settings import Listening, ReviewArbiter
+from webhook.server.metrics import Counting
 
 CLUSTERS = ("eu", "us")
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from argocd.agent_index import AgentIndex
-from argocd.propagation import project_sendings
-from argocd.routing import AgentMapping, Mode, route_project
+from argocd.agents.index import AgentIndex
+from argocd.agents.messages import project_sendings
+from argocd.agents.routing import AgentMapping, Mode, route_project
 from scripts.bench.figures import Figure, side_by_side
 
 NAME = "routing a project (6 destinations, 3 source namespaces)"

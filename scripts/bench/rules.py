@@ -7,11 +7,11 @@ from collections.abc import Callable
 from datetime import date
 from typing import Any
 
-from argocd.engine import judge
-from argocd.judging import Case, Kind, Operation, Surroundings, Writer
-from argocd.neighbours import Nothing
-from argocd.policy import Configuration
-from argocd.settings import Settings
+from argocd.engine.judge import judge
+from argocd.judging.case import Case, Kind, Operation, Surroundings, Writer
+from argocd.judging.configuration import Configuration
+from argocd.judging.neighbours import Nothing
+from argocd.settings.argocd_cm import Settings
 from scripts.bench.figures import Figure, side_by_side
 
 # Of the processor's time, and of the tenth of runs that others disturbed least: nothing here waits, and on a busy

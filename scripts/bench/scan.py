@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from argocd.policy import Configuration
-from cli.scanning import Scan
-from cli.surveying import Listing
+from argocd.judging.configuration import Configuration
+from checks.scan import Scan
+from checks.survey import Listing
 from kube.live import LiveStore
 from kube.resources import (
     APP_PROJECTS,
@@ -120,7 +120,7 @@ async def _fill(store: LiveStore) -> None:
 def _peak(kubeconfig: str) -> float:
     """MiB of the command in a process of its own; getrusage would count what forked it."""
     code = (
-        "import sys\nfrom cli.scan import command\n"
+        "import sys\nfrom cli.commands.scan import command\n"
         "try:\n    command(sys.argv[1:])\nexcept SystemExit:\n"
         "    print(open('/proc/self/status').read().partition('VmHWM:')[2].split()[0])\n"
     )

@@ -14,18 +14,18 @@ from typing import Any
 from cryptography.hazmat.primitives import serialization
 
 from argocd import names
-from argocd.routing import Mode
+from argocd.agents.routing import Mode
 from certs.authority import Authority, Subject
-from certs.pairs import KeyPair
+from certs.key_pair import KeyPair
 from kube.store import Object, Store
-from sidecars.materials import Files
-from sidecars.principal import running as principal_running
-from sidecars.principal.configuring import PrincipalSettings
-from sidecars.wire.dialing import Dialing
-from sidecars.wire.identity import Pattern, SubjectMethod
+from sidecars.principal import process as principal_running
+from sidecars.principal.settings import PrincipalSettings
+from sidecars.process.certificates import Files
+from sidecars.wire.auth.methods import Pattern, SubjectMethod
+from sidecars.wire.auth.tokens import Mode as WireMode
+from sidecars.wire.auth.tokens import Tokens, generate_key, load_key
+from sidecars.wire.client.dialer import Dialing
 from sidecars.wire.tls import Material
-from sidecars.wire.tokens import Mode as WireMode
-from sidecars.wire.tokens import Tokens, generate_key, load_key
 from tiphys import logs
 
 NAMESPACE = "argocd"

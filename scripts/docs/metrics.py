@@ -6,7 +6,7 @@ import pkgutil
 from tiphys import metrics
 
 PAGE = "docs/metrics.md"
-ROOMS = ("certs", "cli", "kube", "sidecars", "tiphys", "webhook")
+ROOMS = ("certs", "checks", "cli", "demo", "kube", "sidecars", "tiphys", "webhook")
 
 HEAD = """# Metrics
 

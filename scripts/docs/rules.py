@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from itertools import groupby
 
-from argocd.catalogue import CATALOGUE
-from argocd.judging import Operation, Rule
-from argocd.policy import group_of
+from argocd.judging.case import Operation, Rule
+from argocd.judging.configuration import group_of
+from argocd.rules.catalogue import CATALOGUE
 
 PAGE = "docs/rules.md"
 

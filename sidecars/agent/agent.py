@@ -3,31 +3,32 @@
 import asyncio
 from functools import partial
 
-from argocd.propagation import Message
-from argocd.routing import Mode
-from argocd.target_namespaces import as_told_to_peer
+from argocd.agents.messages import Message
+from argocd.agents.namespaces import as_told_to_peer
+from argocd.agents.routing import Mode
 from kube.store import Object, Store
-from sidecars import figures, rounds
 from sidecars.agent.applications import Applications, RefusedApplicationError, restored
-from sidecars.agent.applying import Applier
-from sidecars.agent.asking import Asker
-from sidecars.agent.commanding import Commands
-from sidecars.agent.configuring import AgentSettings
-from sidecars.agent.holding import Holdings
-from sidecars.agent.observing import Observer
-from sidecars.chores import Chores
+from sidecars.agent.commands import Commands
+from sidecars.agent.incoming import Applier
+from sidecars.agent.outgoing import Observer
+from sidecars.agent.resync import Asker
+from sidecars.agent.settings import AgentSettings
+from sidecars.agent.state import Holdings
 from sidecars.delivery.outcomes import DeadLetter
 from sidecars.delivery.session import Ending, Stream
-from sidecars.guarding import Guard
-from sidecars.kinds import APPLICATION, BY_TARGET, Kind, event_about
-from sidecars.linking import Link, Surroundings
-from sidecars.listing import SPECS, STATUS, Listings
-from sidecars.reporting import Reporter
-from sidecars.resync_messages import ResyncEvents
+from sidecars.metrics import argocd_agent
+from sidecars.mirroring import resync_rounds
+from sidecars.mirroring.drift import Guard
+from sidecars.mirroring.inventories import SPECS, STATUS, Listings
+from sidecars.mirroring.kinds import APPLICATION, BY_TARGET, Kind, event_about
+from sidecars.mirroring.kube_events import Reporter
+from sidecars.mirroring.link import Link, Surroundings
+from sidecars.mirroring.resync_events import ResyncEvents
+from sidecars.mirroring.workqueue import Chores
+from sidecars.mirroring.writer import HasToGoError, Writer
 from sidecars.wire import payloads
 from sidecars.wire.events import AGENT_SOURCE, Event, EventType, heartbeat, message_event
 from sidecars.wire.events import Target as WireTarget
-from sidecars.writing import HasToGoError, Writer
 from tiphys import logs
 from tiphys.errors import SurroundingsError
 
@@ -100,7 +101,7 @@ class Agent:
             done=self._asker.done,
             everything=lambda: self._asker.everything(self.link),
             applied=self._applied,
-            figures=figures.AGENT,
+            figures=argocd_agent.AGENT,
             surroundings=self._surroundings,
             source=AGENT_SOURCE,
         )
@@ -156,7 +157,7 @@ class Agent:
         questions of a round are spread over the time until the next.
         """
         questions = list(self._asker.now_and_then(self.link))
-        seconds = self.settings.compare_seconds * (rounds.INTERVALS - 1)
+        seconds = self.settings.compare_seconds * (resync_rounds.INTERVALS - 1)
         for ask in questions:
             if not self.link.connected:
                 return
@@ -185,7 +186,7 @@ class Agent:
     def _applied(self, event: Event) -> None:
         if event.sent_at is not None and event.target in BY_TARGET:
             seconds = (self._surroundings.timing.now() - event.sent_at).total_seconds()
-            figures.PROPAGATION.labels(event.target).observe(max(0.0, seconds))
+            argocd_agent.PROPAGATION.labels(event.target).observe(max(0.0, seconds))
 
     def _tell(self, message: Message, kind: Kind, item: Object) -> bool:
         event = event_about(message, kind, item, source=AGENT_SOURCE)

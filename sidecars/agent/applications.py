@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Callable
 
 from argocd import names
-from argocd.adoption import (
+from argocd.agents.copies import application_copied, application_updated
+from argocd.agents.identity import (
     IdentityAction,
     adoption_policy,
     application_action,
@@ -13,18 +14,17 @@ from argocd.adoption import (
     is_managed,
     mismatch_policy,
 )
-from argocd.copies import application_copied, application_updated
-from argocd.propagation import Message
+from argocd.agents.messages import Message
+from argocd.agents.namespaces import at_agent
 from argocd.reading import mapping, text, value
-from argocd.target_namespaces import at_agent
 from kube.errors import AlreadyExistsError, NotFoundError
 from kube.resources import APPLICATIONS, NAMESPACES
 from kube.store import Object, Store
-from sidecars.agent.configuring import AgentSettings, OnRecreate
-from sidecars.agent.holding import Holdings
-from sidecars.guarding import Guard
-from sidecars.kinds import APPLICATION, OPERATION_DONE
-from sidecars.writing import BusyError, HasToGoError, Writer
+from sidecars.agent.settings import AgentSettings, OnRecreate
+from sidecars.agent.state import Holdings
+from sidecars.mirroring.drift import Guard
+from sidecars.mirroring.kinds import APPLICATION, OPERATION_DONE
+from sidecars.mirroring.writer import BusyError, HasToGoError, Writer
 from tiphys.errors import ObjectError
 
 _IN_PLACE = frozenset(

@@ -11,13 +11,13 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from sidecars.delivery.burying import Bury, is_buried, say
+from sidecars.delivery.dead_letters import Bury, is_buried, say
 from sidecars.delivery.lanes import Lane, key_of, lane_of, supersedes
-from sidecars.delivery.memory import Memory, MemoryLimits, Sighting
-from sidecars.delivery.observing import InboxObserver
+from sidecars.delivery.observers import InboxObserver
 from sidecars.delivery.outcomes import DeadLetter, Judge, Reason, Verdict, judge
-from sidecars.delivery.pacing import Backoff, Budget, Timing
-from sidecars.wire import tracing
+from sidecars.delivery.seen import Memory, MemoryLimits, Sighting
+from sidecars.delivery.timing import Backoff, Budget, Timing
+from sidecars.wire import trace_context
 from sidecars.wire.events import Event
 from tiphys import logs
 
@@ -249,7 +249,7 @@ class Inbox:
             while self._ready:
                 key = self._ready.pop(0)
                 line = self._lines[key]
-                with tracing.following(line.parcels[0].event):
+                with trace_context.following(line.parcels[0].event):
                     await self._deal_with(key, line, line.parcels[0])
                 line.busy = False
                 if line.parcels:

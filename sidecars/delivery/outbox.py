@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from uuid import uuid4
 
 from sidecars.delivery.lanes import ORDER, Lane, Order, key_of, lane_of
-from sidecars.delivery.observing import Marks, OutboxFigures, OutboxObserver
-from sidecars.delivery.pacing import Backoff, Budget, Timing
+from sidecars.delivery.observers import Marks, OutboxFigures, OutboxObserver
+from sidecars.delivery.timing import Backoff, Budget, Timing
 from sidecars.delivery.tracks import Entry, Resends, Track
 from sidecars.wire.events import OBJECT_TARGETS, Event, EventType
 from tiphys.errors import CallError

@@ -11,8 +11,8 @@ from typing import Protocol
 
 from sidecars.delivery.inbox import Inbox
 from sidecars.delivery.outbox import Outbox
-from sidecars.waiting import first_of
 from sidecars.wire.events import Event
+from sidecars.wire.waiting import first_of
 from tiphys.errors import ObjectError, SurroundingsError
 
 

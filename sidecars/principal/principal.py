@@ -4,32 +4,33 @@ import asyncio
 from collections.abc import Callable
 
 from argocd import names
+from argocd.agents.routing import Mode
 from argocd.reading import sequence, text
-from argocd.routing import Mode
 from kube.errors import AlreadyExistsError, NotFoundError
 from kube.resources import CONFIG_MAPS
 from kube.store import Object, Store
-from sidecars import figures, rounds
-from sidecars.chores import Chores
-from sidecars.delivery.comparing import Difference, Report
+from sidecars.delivery.comparison import Difference, Report
 from sidecars.delivery.outcomes import DeadLetter
 from sidecars.delivery.session import Ending, Stream
-from sidecars.guarding import Guard
-from sidecars.kinds import BY_TARGET
-from sidecars.linking import Link, Surroundings
-from sidecars.listing import SPECS, STATUS, Listings
-from sidecars.principal.admitting import Gate
-from sidecars.principal.configuring import PrincipalSettings
-from sidecars.principal.connecting import Connector
-from sidecars.principal.knowing import Knowledge
-from sidecars.principal.receiving import Receiver
-from sidecars.principal.roster import Agent, Roster
-from sidecars.principal.superseding import Turns
-from sidecars.principal.watching import Sender, Watcher
-from sidecars.resync_messages import ResyncEvents
+from sidecars.metrics import argocd_agent
+from sidecars.mirroring import resync_rounds
+from sidecars.mirroring.drift import Guard
+from sidecars.mirroring.inventories import SPECS, STATUS, Listings
+from sidecars.mirroring.kinds import BY_TARGET
+from sidecars.mirroring.link import Link, Surroundings
+from sidecars.mirroring.resync_events import ResyncEvents
+from sidecars.mirroring.workqueue import Chores
+from sidecars.mirroring.writer import Writer
+from sidecars.principal.agents import Agent, Roster
+from sidecars.principal.incoming import Receiver
+from sidecars.principal.outgoing import Sender, Watcher
+from sidecars.principal.registration import Gate
+from sidecars.principal.resync import Connector
+from sidecars.principal.settings import PrincipalSettings
+from sidecars.principal.state import Knowledge
+from sidecars.principal.stream_turns import Turns
 from sidecars.wire.events import Event
 from sidecars.wire.events import Target as WireTarget
-from sidecars.writing import Writer
 from tiphys import logs
 from tiphys.errors import SurroundingsError
 
@@ -145,13 +146,13 @@ class Principal:
             await former.link.close()
         agent.link.extensions = extensions
         log.info("agent connected", **{logs.AGENT: name, logs.KIND: mode.value})
-        figures.AGENT_CONNECTIONS.labels(name).inc()
-        figures.CONNECTED_AGENTS.inc()
+        argocd_agent.AGENT_CONNECTIONS.labels(name).inc()
+        argocd_agent.CONNECTED_AGENTS.inc()
         try:
             self._connector.greet(agent)
             ending = await agent.link.serve(stream)
         finally:
-            figures.CONNECTED_AGENTS.dec()
+            argocd_agent.CONNECTED_AGENTS.dec()
         log.info("agent disconnected", **{logs.AGENT: name, logs.REASON: ending.value})
         return ending
 
@@ -168,7 +169,7 @@ class Principal:
                     continue
                 if agent.link.compares and agent.mode is Mode.MANAGED:
                     agent.link.compare(SPECS)
-                elif not agent.link.compares and passes % rounds.INTERVALS == 0:
+                elif not agent.link.compares and passes % resync_rounds.INTERVALS == 0:
                     self._connector.ask_now_and_then(agent)
             if not agents:
                 await asyncio.sleep(pause)
@@ -233,7 +234,7 @@ class Principal:
             done=lambda event: self._done(agent, event),
             everything=lambda: self._connector.everything(agent),
             relieved=lambda: self._connector.relieved(agent),
-            figures=figures.PRINCIPAL,
+            figures=argocd_agent.PRINCIPAL,
             surroundings=self._surroundings,
         )
 

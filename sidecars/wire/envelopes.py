@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError
 
+from sidecars.wire.errors import MalformedError
 from sidecars.wire.events import OBJECT_TARGETS, Event, Target
 from sidecars.wire.generated.cloudevents_pb2 import CloudEvent, CloudEventAttributeValue
 from sidecars.wire.generated.eventstream_pb2 import Event as Envelope
-from sidecars.wire.malformed import MalformedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,8 +14,8 @@ from typing import Any, ClassVar, TypeVar, get_type_hints
 
 import orjson
 
-from sidecars.wire.malformed import MalformedError
-from sidecars.wire.reading import check_spelling, read_struct
+from sidecars.wire.errors import MalformedError
+from sidecars.wire.json_objects import check_spelling, read_struct
 
 Struct = TypeVar("Struct")
 

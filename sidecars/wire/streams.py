@@ -7,9 +7,9 @@ from typing import Any
 import grpc
 from grpc import aio
 
-from sidecars.wire import announcing, envelopes
+from sidecars.wire import capabilities, envelopes
+from sidecars.wire.errors import MalformedError
 from sidecars.wire.events import Event, EventType, Target
-from sidecars.wire.malformed import MalformedError
 from tiphys import logs, metrics
 from tiphys.errors import ObjectError, SurroundingsError
 
@@ -17,6 +17,9 @@ MALFORMED = metrics.counter("tiphys_wire_malformed_events_total", "Events that c
 SENT_BYTES = metrics.counter("tiphys_wire_sent_bytes_total", "Bytes of events before compression.")
 RECEIVED_BYTES = metrics.counter("tiphys_wire_received_bytes_total", "Bytes of events after decompression.")
 
+# An object has 4 MiB at most and a batch 1 MiB: what is larger is refused before it is read, since reading
+# takes four times its size. argocd-agent takes 200 MiB, for the answers of its proxies.
+DEFAULT_MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 # As upstream does: early enough to raise the limit before something is refused.
 WARN_SHARE = 0.8
 # Different complaints about one stream that get their own line; the metric counts them all.
@@ -54,7 +57,7 @@ class Stream:
         """`peer_takes`: the bytes of one message that the other end takes, where that is known."""
         self._read = read
         self._write = write
-        self._batches = announcing.BATCHES in extensions
+        self._batches = capabilities.BATCHES in extensions
         self._label = label
         self._source = source
         self._max_bytes = max_message_bytes

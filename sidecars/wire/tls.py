@@ -6,7 +6,7 @@ from typing import Any
 
 import grpc
 
-from certs.pairs import KeyPair
+from certs.key_pair import KeyPair
 
 TLS_13 = "TLSv1.3"
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from certs.authority import Authority, Subject
-from certs.contexts import keep_loaded, load, server_context
 from certs.folder import CERTIFICATE, KEY, changes, publish, read, read_pair
-from certs.pairs import CertificateError, KeyPair
+from certs.key_pair import CertificateError, KeyPair
+from certs.tls import keep_loaded, load, server_context
 
 
 def issue(*, lifetime: timedelta = timedelta(days=1)) -> KeyPair:

@@ -8,7 +8,7 @@ import pytest
 from cryptography import x509
 
 from certs.authority import BACKDATING, Subject
-from certs.pairs import split_bundle, verifies
+from certs.key_pair import split_bundle, verifies
 from certs.rotation import Lifetimes, Outcome, Rotation
 from kube.embedded import EmbeddedStore
 from kube.errors import ConflictError, NotFoundError

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cli import webhook
+from cli.commands import webhook
 from scripts.cluster.controlplane import Cluster
 
 ROOT = Path(__file__).parents[2]
 LOOK = """
 from cli import main
-main.SUBCOMMANDS["look"] = ("tests.cli.looking", "Look at the namespaces.")
+main.SUBCOMMANDS["look"] = ("tests.cli.reading_command", "Look at the namespaces.")
 main.main()
 """
 

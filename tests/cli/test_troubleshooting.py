@@ -11,13 +11,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from argocd import names
-from argocd.copies import AGENT_ERROR
-from cli import explain, match
-from cli.reports import WIDTH
+from argocd.agents.copies import AGENT_ERROR
+from checks.reports import WIDTH
+from cli.commands import explain, match
 from scripts.cluster.controlplane import Cluster
 from scripts.cluster.testing import Kubectl
 from tests.cli.golden_files import compare
-from tests.cli.principals_page import a_principals_page
+from tests.cli.principal_page import a_principals_page
 from tiphys.errors import CallError
 
 FINGERPRINT = "AB" * 32

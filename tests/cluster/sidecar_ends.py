@@ -5,14 +5,14 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
-from argocd.routing import Mode
+from argocd.agents.routing import Mode
 from kube.live import LiveStore
 from kube.resources import APP_PROJECTS, APPLICATIONS
 from kube.store import Object, Resource
 from scripts.cluster.testing import Clusters
-from sidecars.agent import running as agents
-from sidecars.principal import running as principals
-from tests.sidecars import couples, processes
+from sidecars.agent import process as agents
+from sidecars.principal import process as principals
+from tests.sidecars import pair_in_memory, processes
 from tests.sidecars.processes import Pki
 
 PATIENCE = 60.0
@@ -72,10 +72,12 @@ class Ends:
 
     async def on_hub(self, condition: Any, *, resource: Resource = APP_PROJECTS) -> dict[str, Object]:
         namespace = self.agent if resource is APPLICATIONS else self.hub_namespace
-        return await couples.until(self.hub, resource, condition, namespace=namespace, patience=PATIENCE)
+        return await pair_in_memory.until(
+            self.hub, resource, condition, namespace=namespace, patience=PATIENCE
+        )
 
     async def on_workload(self, condition: Any, *, resource: Resource = APP_PROJECTS) -> dict[str, Object]:
-        return await couples.until(
+        return await pair_in_memory.until(
             self.workload, resource, condition, namespace=self.agent_namespace, patience=PATIENCE
         )
 
@@ -95,7 +97,7 @@ async def two_ends(clusters: Clusters) -> AsyncIterator[Ends]:
     agent_namespace = clusters.workload.create_namespace()
     ends = Ends(hub, workload, hub_namespace=hub_namespace, agent_namespace=agent_namespace)
     clusters.control_plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": ends.agent}})
-    await couples.Hub(hub, namespace=hub_namespace).know(ends.agent)
+    await pair_in_memory.Hub(hub, namespace=hub_namespace).know(ends.agent)
     try:
         yield ends
     finally:

@@ -12,9 +12,9 @@ import pytest
 from scripts.acceptance.clusters import Place, until
 from scripts.cluster.controlplane import Cluster
 from scripts.cluster.testing import Clusters
-from tests.cluster.installing import AGENT, certificates, installed, sidecar, with_injection
+from tests.cluster.installation import AGENT, certificates, installed, sidecar, with_injection
 from tests.webhook.conftest import ROOT, free_port
-from tests.webhook.guard import Guard
+from tests.webhook.webhook_process import Guard
 
 
 def test_an_installation_passes_the_acceptance_script(clusters: Clusters, tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cli.demo import command
-from cli.demonstration import local
+from cli.commands.demo import command
+from demo import local_clusters
 from scripts.cluster.binaries import Binaries
-from tests.cli.test_demo import FAREWELL, FIRST, GOLDEN, MISTAKEN, ROOT, TIPHYS
+from tests.cli.commands.test_demo import FAREWELL, FIRST, GOLDEN, MISTAKEN, ROOT, TIPHYS
 from tiphys.errors import CallError
 
 CLUSTERS = ("control-plane", "prod", "edge")
@@ -137,6 +137,6 @@ def test_ctrl_c_leaves_nothing_behind(cluster_binaries: Binaries, folder: Path, 
 
 
 def test_without_the_workshop_it_says_what_is_needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(local, "WORKSHOP", tmp_path / "none")
+    monkeypatch.setattr(local_clusters, "WORKSHOP", tmp_path / "none")
     with pytest.raises(CallError, match="from a source checkout"):
         CliRunner().invoke(command, ["--cluster"], catch_exceptions=False)

@@ -20,9 +20,9 @@ import yaml
 from scripts.cluster.binaries import Binaries
 from scripts.cluster.controlplane import Cluster
 from scripts.cluster.testing import Clusters
-from tests.cluster.installing import installed, with_injection
+from tests.cluster.installation import installed, with_injection
 from tests.house.test_docs import ROOT, WRITTEN
-from tests.webhook.guard import Guard
+from tests.webhook.webhook_process import Guard
 
 FENCE = re.compile(r"^(?P<above>[^\n]*)\n+```(?P<language>\w+)\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
 NEEDS = re.compile(r"<!-- needs (a real cluster|Docker)\b.*-->")
@@ -30,14 +30,14 @@ SHELL = {"sh", "bash", "shell", "console"}
 SECONDS = 120
 
 ELSEWHERE = {
-    "make run": "tests/cli/test_demo.py::test_make_run_is_the_same",
+    "make run": "tests/cli/commands/test_demo.py::test_make_run_is_the_same",
     "make run ARGS=--cluster": "tests/cluster/test_demo_on_clusters.py::test_the_story_is_the_same_and_kubectl_can_look_at_it",
     "make cluster": "tests/cluster/test_ending.py::test_ctrl_c_ends_the_command_and_removes_its_folder",
     "make test": "tests/cluster/test_docs_are_run.py::test_what_a_page_says_works",
-    ".venv/bin/python -m cli demo get appproject": "tests/cli/test_demo.py::test_while_it_is_up_others_can_try_things_and_look_at_its_page",
-    ".venv/bin/python -m cli demo apply -f project.yaml": "tests/cli/test_demo.py::test_while_it_is_up_others_can_try_things_and_look_at_its_page",
+    ".venv/bin/python -m cli demo get appproject": "tests/cli/commands/test_demo.py::test_while_it_is_up_others_can_try_things_and_look_at_its_page",
+    ".venv/bin/python -m cli demo apply -f project.yaml": "tests/cli/commands/test_demo.py::test_while_it_is_up_others_can_try_things_and_look_at_its_page",
     "python -m scripts.acceptance --kubeconfig control-plane.yaml --workload prod.yaml --agent prod": "tests/cluster/test_acceptance.py::test_an_installation_passes_the_acceptance_script",
-    "tiphys webhook --certificates files --certificate-folder /etc/tiphys/certificate": "tests/webhook/test_certificate_files.py::",
+    "tiphys webhook --certificates files --certificate-folder /etc/tiphys/certificate": "tests/webhook/keeper/test_certificate_files.py::",
 }
 """Commands that run until they are ended, or that another test runs with more around them."""
 

@@ -9,7 +9,7 @@ import yaml
 
 from scripts.cluster.controlplane import Cluster
 from scripts.cluster.testing import Kubectl
-from tests.webhook.guard import Guard
+from tests.webhook.webhook_process import Guard
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 OVERLAYS = sorted(path.name for path in (MANIFESTS / "overlays").iterdir())

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from cli.webhook import command as webhook
+from cli.commands.webhook import command as webhook
 from scripts.cluster.controlplane import Cluster
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"

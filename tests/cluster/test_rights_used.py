@@ -19,10 +19,10 @@ from scripts.acceptance.clusters import FailedError, until
 from scripts.cluster.api import MERGE_PATCH, RefusedError
 from scripts.cluster.controlplane import Cluster
 from scripts.cluster.testing import Clusters
-from tests.cluster.installing import AGENT, certificates, installed, sidecar
-from tests.cluster.rights import Calls, Right, called, given, unused
+from tests.cluster.access_rights import Calls, Right, called, given, unused
+from tests.cluster.installation import AGENT, certificates, installed, sidecar
 from tests.webhook.conftest import free_port
-from tests.webhook.guard import Guard
+from tests.webhook.webhook_process import Guard
 
 HOME, ARGOCD = "tiphys-system", "argocd"
 PROJECTS, APPLICATIONS = "appprojects", "applications"

@@ -3,11 +3,11 @@
 import asyncio
 
 from argocd import names
-from argocd.routing import Mode
+from argocd.agents.routing import Mode
 from kube.resources import APP_PROJECTS, APPLICATIONS, SECRETS
 from kube.store import Object, PatchKind, Store
 from tests.cluster.sidecar_ends import Ends
-from tests.sidecars.couples import application, change, project
+from tests.sidecars.pair_in_memory import application, change, project
 
 SYNC = {"sync": {"revision": "main"}}
 CHANGES = 2000

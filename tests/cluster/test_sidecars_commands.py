@@ -9,7 +9,7 @@ from pathlib import Path
 
 from scripts.cluster.testing import Clusters
 from tests.cluster.sidecar_ends import Ends
-from tests.sidecars.couples import project
+from tests.sidecars.pair_in_memory import project
 from tests.webhook.conftest import free_port
 
 ROOT = Path(__file__).parents[2]

@@ -1,10 +1,10 @@
 """argocd-agent's end-to-end scenarios of AppProjects, on two real API servers and over grpc."""
 
-from argocd.routing import Mode
+from argocd.agents.routing import Mode
 from kube.resources import APP_PROJECTS
 from kube.store import Store
 from tests.cluster.sidecar_ends import Ends
-from tests.sidecars.couples import describe, described, project
+from tests.sidecars.pair_in_memory import describe, described, project
 
 LINE = "p, proj:sample:r, applications, get, sample/*, allow"
 

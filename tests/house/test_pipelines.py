@@ -5,10 +5,10 @@ from pathlib import Path
 
 import yaml
 
-from cli.check import command as check
+from cli.commands.check import command as check
+from cli.commands.rbac import command as rbac
+from cli.commands.scan import command as scan
 from cli.main import SUBCOMMANDS
-from cli.rbac import command as rbac
-from cli.scan import command as scan
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "pipelines.md").read_text()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("argocd", "certs", "cli", "kube", "sidecars", "tiphys", "webhook")
+ROOMS = ("argocd", "certs", "checks", "cli", "demo", "kube", "sidecars", "tiphys", "webhook")
 LONGEST_MODULE = 400
 
 # Spelt in pieces, so that this file does not find itself.

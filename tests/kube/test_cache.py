@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from kube.cache import Cache
-from kube.projecting import shared, whole, without_managed_fields
+from kube.projections import shared, whole, without_managed_fields
 from kube.resources import APPLICATIONS, CONFIG_MAPS
 from kube.store import Object, PatchKind, Store
-from tests.kube.recording import Impatient, Recorder
-from tests.kube.scenes import BOUND, application, config_map
+from tests.kube.objects import BOUND, application, config_map
+from tests.kube.recorder import Impatient, Recorder
 
 
 @asynccontextmanager

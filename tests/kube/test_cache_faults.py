@@ -11,11 +11,11 @@ import pytest
 from kube.cache import Cache
 from kube.embedded import Call, EmbeddedStore
 from kube.errors import ApiError, ConflictError, ForbiddenError, GoneError, NotFoundError, UnavailableError
-from kube.projecting import whole
+from kube.projections import whole
 from kube.resources import CONFIG_MAPS
 from kube.store import Event, EventKind, Object, Page, Resource
-from tests.kube.recording import Impatient, Recorder
-from tests.kube.scenes import BOUND, config_map
+from tests.kube.objects import BOUND, config_map
+from tests.kube.recorder import Impatient, Recorder
 from tests.kube.test_cache import running
 
 HOME = "default"

@@ -12,13 +12,13 @@ from typing import Any
 
 from kube.cache import Cache
 from kube.live import LiveStore
-from kube.projecting import whole
+from kube.projections import whole
 from kube.resources import APPLICATIONS, CONFIG_MAPS
 from kube.store import Object, Page, PatchKind, Resource
 from scripts.cluster.controlplane import Cluster
 from tests.kube.cutting_proxy import Proxy, proxy_to
-from tests.kube.recording import Recorder
-from tests.kube.scenes import application, config_map
+from tests.kube.objects import application, config_map
+from tests.kube.recorder import Recorder
 
 BOUND = 60.0
 """Seconds: an API server that starts on a busy machine is slow."""

@@ -5,7 +5,7 @@ import asyncio
 from kube.leases import Election, Timing
 from kube.resources import LEASES
 from kube.store import Store
-from tests.kube.scenes import BOUND
+from tests.kube.objects import BOUND
 
 # Nothing here runs out: the first gives it back. A busy API server may be late with a renewal.
 PATIENT = Timing(duration=60.0, renew_deadline=40.0, retry=0.2)

@@ -7,7 +7,7 @@ import pytest
 from kube.errors import BadRequestError, ConflictError, NotFoundError
 from kube.resources import APP_PROJECTS, APPLICATION_SETS, CONFIG_MAPS
 from kube.store import Object, PatchKind, Resource, Store
-from tests.kube.scenes import application_set
+from tests.kube.objects import application_set
 
 
 class Manager:

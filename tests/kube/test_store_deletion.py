@@ -5,7 +5,7 @@ import pytest
 from kube.errors import BadRequestError, ConflictError, InvalidError, NotFoundError
 from kube.resources import APP_PROJECTS, CONFIG_MAPS
 from kube.store import Object, PatchKind, Store
-from tests.kube.scenes import config_map, project, watching
+from tests.kube.objects import config_map, project, watching
 
 FINALIZER = "resources-finalizer.argocd.argoproj.io"
 

@@ -5,7 +5,7 @@ import pytest
 from kube.errors import BadRequestError
 from kube.resources import APP_PROJECTS, CONFIG_MAPS, SERVICE_ACCOUNTS
 from kube.store import Resource, Store
-from tests.kube.scenes import config_map, project
+from tests.kube.objects import config_map, project
 
 
 async def _make(store: Store, home: str, name: str, **labels: str) -> None:

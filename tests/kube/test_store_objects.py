@@ -20,7 +20,7 @@ from kube.resources import (
     SUBJECT_ACCESS_REVIEWS,
 )
 from kube.store import Store
-from tests.kube.scenes import application, application_set, config_map, project
+from tests.kube.objects import application, application_set, config_map, project
 
 
 async def test_a_created_object_can_be_read_back(store: Store, home: str) -> None:

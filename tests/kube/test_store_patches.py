@@ -7,7 +7,7 @@ import pytest
 from kube.errors import ApiError, BadRequestError, ConflictError, InvalidError, NotFoundError
 from kube.resources import APPLICATION_SETS, CONFIG_MAPS
 from kube.store import JsonPatch, Object, PatchKind, Store
-from tests.kube.scenes import application_set, config_map
+from tests.kube.objects import application_set, config_map
 
 
 async def _patch(store: Store, home: str, patch: JsonPatch | Object, *, dry_run: bool = False) -> Object:

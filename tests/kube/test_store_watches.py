@@ -8,7 +8,7 @@ import pytest
 from kube.errors import ApiError
 from kube.resources import APP_PROJECTS, CONFIG_MAPS
 from kube.store import EventKind, PatchKind, Store
-from tests.kube.scenes import config_map, project, watching
+from tests.kube.objects import config_map, project, watching
 
 
 async def test_a_watch_tells_of_what_comes_changes_and_goes(store: Store, home: str) -> None:

@@ -3,20 +3,28 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from argocd import adoption, names, reception, routing
-from argocd.agent_index import AgentIndex
-from argocd.checksums import ChecksumError, ResourceKey, inventory_checksum, resource_key, spec_checksum
-from argocd.globs import Verdict
-from argocd.propagation import Message, Target
-from argocd.rewriting import (
+from argocd import names
+from argocd.agents import acceptance as reception
+from argocd.agents import identity, routing
+from argocd.agents.checksums import (
+    ChecksumError,
+    ResourceKey,
+    inventory_checksum,
+    resource_key,
+    spec_checksum,
+)
+from argocd.agents.index import AgentIndex
+from argocd.agents.messages import Message, Target
+from argocd.agents.namespaces import at_agent
+from argocd.agents.project_copies import (
     NameTooLongError,
     prefixed_name,
     project_at_principal,
     project_for_agent,
     role_line,
 )
-from argocd.routing import AgentMapping, Mode
-from argocd.target_namespaces import at_agent
+from argocd.agents.routing import AgentMapping, Mode
+from argocd.globs import Verdict
 
 PANIC = {"panic": True}
 
@@ -131,12 +139,12 @@ def _compare_project(given: Any) -> Any:
         return {"exists": False, "match": False}
     local = _local({"source": given["existing_source_uid"]})
     incoming = {"metadata": {"uid": given["incoming_uid"]}}
-    return {"exists": True, "match": adoption.matches_source(local, incoming)}
+    return {"exists": True, "match": identity.matches_source(local, incoming)}
 
 
 def _compare_application(given: Any) -> Any:
     existing, incoming = given.get("existing"), given.get("incoming", {})
-    found = adoption.compare_application(
+    found = identity.compare_application(
         None if existing is None else _local(existing),
         {
             "metadata": {
@@ -158,7 +166,7 @@ def _compare_application(given: Any) -> Any:
 
 
 def _application_action(given: Any) -> str:
-    found = adoption.Comparison(
+    found = identity.Comparison(
         exists=given.get("exists", False),
         source_matches=given.get("sourceUIDMatch", False),
         principal_matches=given.get("principalUIDMatch", False),
@@ -167,8 +175,8 @@ def _application_action(given: Any) -> str:
         principal_unknown=given.get("missingPrincipalUID", False),
         principal_adopted=given.get("adoptedPrincipalUID", False),
     )
-    action = adoption.application_action(found)
-    if action is adoption.IdentityAction.RECREATE:
+    action = identity.application_action(found)
+    if action is identity.IdentityAction.RECREATE:
         return "mismatch (delete/recreate or upsert policy)"
     return str(action)
 

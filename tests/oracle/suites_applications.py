@@ -5,17 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from argocd import (
-    applications,
-    applicationsets,
-    destinations,
-    go_urls,
-    ignoring,
-    names,
-    permissions,
-    sync_annotations,
-)
-from argocd.neighbours import Cluster, Nothing
+from argocd import names
+from argocd.agents import ignore_sync
+from argocd.applications import application_sets, destinations, permissions, sources, sync_annotations
+from argocd.go import net_url
+from argocd.judging.neighbours import Cluster, Nothing
 
 
 @dataclass
@@ -81,12 +75,12 @@ def _permissions(given: Any) -> Any:
 
 def _ref_sources(given: Any) -> Any:
     spec = {"sources": [{"ref": ref} for ref in given]}
-    problems = [*applications.invalid_refs(spec), *applications.repeated_refs(spec)]
+    problems = [*sources.invalid_refs(spec), *sources.repeated_refs(spec)]
     return {"valid": not problems}
 
 
 def _managed_by_url(given: Any) -> Any:
-    return {"valid": not given or go_urls.scheme(given) in {"http", "https"}}
+    return {"valid": not given or net_url.scheme(given) in {"http", "https"}}
 
 
 def _sync_wave(given: Any) -> Any:
@@ -104,8 +98,8 @@ def _invalid_generators(given: Any) -> Any:
         "spec": {"generators": given.get("generators") or []},
     }
     return {
-        "invalid": bool(applicationsets.unrecognized(application_set["spec"])),
-        "names": applicationsets.unrecognized_names(application_set),
+        "invalid": bool(application_sets.unrecognized(application_set["spec"])),
+        "names": application_sets.unrecognized_names(application_set),
     }
 
 
@@ -114,7 +108,7 @@ def _generated_apps(given: Any) -> Any:
         "metadata": given.get("metadata") or {},
         "spec": {"project": given.get("project", ""), "destination": given.get("destination") or {}},
     }
-    problem = applicationsets.generated_problem(
+    problem = application_sets.generated_problem(
         application,
         application_set=given.get("applicationSet", ""),
         seen=set(given.get("earlierNames") or ()),
@@ -126,7 +120,7 @@ def _generated_apps(given: Any) -> Any:
 def _ignore_sync(given: Any) -> Any:
     label = given.get("label")
     labels = {} if label is None else {names.IGNORE_SYNC: label}
-    return {"synced": not ignoring.is_ignored({"metadata": {"labels": labels}})}
+    return {"synced": not ignore_sync.is_ignored({"metadata": {"labels": labels}})}
 
 
 ANSWERS: dict[str, Callable[[Any], Any]] = {

@@ -3,24 +3,16 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from argocd import (
-    cron,
-    durations,
-    git_urls,
-    globs,
-    pattern_lists,
-    policies,
-    project_changes,
-    project_validation,
-    projects,
-    time_zones,
-    windows,
-)
-from argocd.destinations import IN_CLUSTER
+from argocd import globs
+from argocd.applications import project_impact
+from argocd.applications.destinations import IN_CLUSTER
 from argocd.globs import Verdict
-from argocd.neighbours import Cluster
-from argocd.pattern_lists import Mode
-from argocd.project_validation import Code, Problem
+from argocd.go import cron, durations, time_zones
+from argocd.judging.neighbours import Cluster
+from argocd.projects import pattern_lists, permissions, roles, sync_windows, validation
+from argocd.projects.pattern_lists import Mode
+from argocd.projects.validation import Code, Problem
+from argocd.settings import git_urls
 
 HEAD = (3, 6)
 """The cases are those of the unreleased version."""
@@ -47,8 +39,8 @@ def _first(problems: Iterable[Problem]) -> dict[str, Any]:
 
 def _validate(project: Mapping[str, Any]) -> dict[str, Any]:
     """ValidateProject alone; the API server reads the policies as CSV afterwards."""
-    problems = project_validation.validate(project, version=HEAD)
-    if any(windows.panics(window.get("schedule", "")) for window in _windows(project)):
+    problems = validation.validate(project, version=HEAD)
+    if any(sync_windows.panics(window.get("schedule", "")) for window in _windows(project)):
         return {"panic": True, **_first(problems)}
     return _first(problem for problem in problems if problem.rule != POLICY_SYNTAX)
 
@@ -58,26 +50,26 @@ def _windows(project: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _create(project: Mapping[str, Any]) -> dict[str, Any]:
-    return _first(project_validation.validate(project, version=HEAD))
+    return _first(validation.validate(project, version=HEAD))
 
 
 def _role_name(given: Mapping[str, Any]) -> dict[str, Any]:
-    return _said(policies.role_name_problem(given["text"]))
+    return _said(roles.role_name_problem(given["text"]))
 
 
 def _group_name(given: Mapping[str, Any]) -> dict[str, Any]:
-    return _said(policies.group_problem(given["text"]))
+    return _said(roles.group_problem(given["text"]))
 
 
 def _policy(given: Mapping[str, Any]) -> dict[str, Any]:
-    problems = policies.policy_problems(given["proj"], given["role"], given["text"], version=HEAD)
+    problems = roles.policy_problems(given["proj"], given["role"], given["text"], version=HEAD)
     return _said(next((message for rule, message in problems if rule != POLICY_SYNTAX), ""))
 
 
 def _window(window: Mapping[str, Any]) -> dict[str, Any]:
-    if windows.panics(window.get("schedule", "")):
+    if sync_windows.panics(window.get("schedule", "")):
         return {"panic": True}
-    problems = windows.problems(window)
+    problems = sync_windows.problems(window)
     zone = window.get("timeZone") or "UTC"
     return {
         **_said(problems[0] if problems else "", Code.NONE),
@@ -86,7 +78,7 @@ def _window(window: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _same_window(pair: Any) -> dict[str, Any]:
-    one, other = (windows.identity(window, version=HEAD) for window in pair)
+    one, other = (sync_windows.identity(window, version=HEAD) for window in pair)
     return {"same": one == other}
 
 
@@ -126,7 +118,7 @@ def _same_url(pair: Any) -> dict[str, Any]:
 def _source(given: Mapping[str, Any]) -> dict[str, Any]:
     project = given.get("project") or {"spec": {"sourceRepos": given["sourceRepos"]}}
     url = given["text"] if "text" in given else given["repoURL"]
-    return _verdict(projects.source_permitted(project, url), "permitted")
+    return _verdict(permissions.source_permitted(project, url), "permitted")
 
 
 def _clusters(listed: Any) -> list[Cluster]:
@@ -136,7 +128,7 @@ def _clusters(listed: Any) -> list[Cluster]:
 def _destination(given: Mapping[str, Any]) -> dict[str, Any]:
     project = given.get("project") or {"spec": given}
     cluster = given.get("cluster") or given["app"]
-    verdict = projects.destination_permitted(
+    verdict = permissions.destination_permitted(
         project,
         server=cluster.get("server", ""),
         name=cluster.get("name", ""),
@@ -148,11 +140,11 @@ def _destination(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _kind(given: Mapping[str, Any]) -> dict[str, Any]:
     asked = {key: given[key] for key in ("group", "kind", "name", "namespaced")}
-    return {"permitted": projects.kind_permitted(given, **asked)}
+    return {"permitted": permissions.kind_permitted(given, **asked)}
 
 
 def _application_namespace(given: Mapping[str, Any]) -> dict[str, Any]:
-    verdict = projects.application_namespace_permitted(
+    verdict = permissions.application_namespace_permitted(
         {"spec": given}, namespace=given["appNamespace"], control_plane=given["controllerNamespace"]
     )
     return _verdict(verdict, "permitted")
@@ -160,7 +152,7 @@ def _application_namespace(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _sync(given: Mapping[str, Any]) -> dict[str, Any]:
     known = given["apiResource"]
-    problem = projects.resource_problem(
+    problem = permissions.resource_problem(
         given,
         **{key: given["resource"][key] for key in ("group", "kind", "name", "namespace")},
         namespaced=known["namespaced"] if known else None,
@@ -176,7 +168,7 @@ def _update(given: Mapping[str, Any]) -> dict[str, Any]:
     def resolve(destination: Mapping[str, Any]) -> Cluster | None:
         return clusters.get(destination.get("server", "")) or by_name.get(destination.get("name", ""))
 
-    impact = project_changes.impact_of(
+    impact = project_impact.impact_of(
         old={"spec": given["oldSpec"]},
         new={"spec": given["newSpec"]},
         applications=[{"metadata": {"name": "app", "namespace": "argocd"}, "spec": given["application"]}],
@@ -187,7 +179,7 @@ def _update(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _delete(given: Mapping[str, Any]) -> dict[str, Any]:
-    problem = project_changes.deletion_problem(given["project"], applications=given["referencingApps"])
+    problem = project_impact.deletion_problem(given["project"], applications=given["referencingApps"])
     return {"allowed": not problem, "error": problem}
 
 
@@ -214,12 +206,12 @@ ANSWERS = {
     "syncwindow_invalid_schedules": _window,
     "derived_syncwindow": lambda given: _window(given["window"]),
     "syncwindow_identity": _same_window,
-    "policy_object": lambda given: {"valid": policies.is_object(given["proj"], given["text"])},
+    "policy_object": lambda given: {"valid": roles.is_object(given["proj"], given["text"])},
     "policy_rule": _policy,
     "derived_policies": _policy,
-    "policy_action": lambda given: {"valid": policies.is_action(given["text"], version=HEAD)},
-    "derived_actions": lambda given: {"valid": policies.is_action(given["text"], version=HEAD)},
-    "derived_policy_string": lambda given: _said(policies.line_problem(given["text"]), Code.NONE),
+    "policy_action": lambda given: {"valid": roles.is_action(given["text"], version=HEAD)},
+    "derived_actions": lambda given: {"valid": roles.is_action(given["text"], version=HEAD)},
+    "derived_policy_string": lambda given: _said(roles.line_problem(given["text"]), Code.NONE),
     "group_name": _group_name,
     "derived_group_names": _group_name,
     "derived_role_names": _role_name,

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from sidecars.delivery.lanes import compact
+from sidecars.wire.auth.methods import Evidence, HeaderMethod, IdentityError, Pattern
 from sidecars.wire.events import PREFIX, Event, Target
-from sidecars.wire.identity import Evidence, HeaderMethod, IdentityError, Pattern
 
 
 def writer_dedupe(given: dict[str, Any]) -> list[list[str]]:

@@ -3,26 +3,30 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from argocd import impersonation, names, resource_filters, tracking, tracking_ids
+from argocd import names
+from argocd.impersonation import derivation
 from argocd.kubernetes_names import is_dns_label
-from argocd.settings import ResourceFilter, Settings, TrackingMethod
+from argocd.settings import resource_filters
+from argocd.settings.argocd_cm import ResourceFilter, Settings, TrackingMethod
+from argocd.tracking import ids
+from argocd.tracking import marks as tracking
 
 HEAD = (3, 6)
 RELEASED = (3, 5, 1)
 
 
 def _parse(text: str) -> dict[str, Any]:
-    found = tracking_ids.parse_released(text)
+    found = ids.parse_released(text)
     if found is None:
-        return {"valid": False, "value": None, "error": tracking_ids.FORMAT_ERROR}
+        return {"valid": False, "value": None, "error": ids.FORMAT_ERROR}
     parts = ("application", "group", "kind", "namespace", "name")
     return {"valid": True, "value": {part: getattr(found, part) for part in parts}}
 
 
 def _truncate(text: str) -> dict[str, Any]:
     try:
-        return {"valid": True, "value": tracking_ids.truncate(text)}
-    except tracking_ids.TruncationError as error:
+        return {"valid": True, "value": ids.truncate(text)}
+    except ids.TruncationError as error:
         return {"valid": False, "value": "", "error": str(error)}
 
 
@@ -52,7 +56,7 @@ def _set_and_get(given: Mapping[str, Any]) -> dict[str, Any]:
             settings=writer,
             destination_namespace=given.get("namespace", ""),
         )
-    except tracking_ids.TruncationError as error:
+    except ids.TruncationError as error:
         return {"error": str(error), "errorFull": str(error)}
     marked = _marked(given["object"], marks)
     return {
@@ -100,23 +104,21 @@ def _installation_id(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _instance_name(given: Mapping[str, str]) -> dict[str, Any]:
     return {
-        "instance": tracking_ids.instance_name(
+        "instance": ids.instance_name(
             given["name"], namespace=given["namespace"], argocd_namespace=given["controllerNamespace"]
         )
     }
 
 
 def _instance_parse(given: Mapping[str, str]) -> dict[str, Any]:
-    name, namespace = tracking_ids.split_instance(
-        given["instance"], default_namespace=given["defaultNamespace"]
-    )
+    name, namespace = ids.split_instance(given["instance"], default_namespace=given["defaultNamespace"])
     return {"name": name, "namespace": namespace}
 
 
 def _qualified_name(given: Mapping[str, str]) -> dict[str, Any]:
     default = given["defaultNamespace"]
-    name, namespace = tracking_ids.split_qualified(given["qualified"], default_namespace=default)
-    instance = tracking_ids.instance_name(name, namespace=namespace, argocd_namespace=default)
+    name, namespace = ids.split_qualified(given["qualified"], default_namespace=default)
+    instance = ids.instance_name(name, namespace=namespace, argocd_namespace=default)
     return {"name": name, "namespace": namespace, "instance": instance}
 
 
@@ -150,13 +152,13 @@ def _filter_excluded(given: Mapping[str, Any]) -> dict[str, Any]:
 def _account(
     entries: Iterable[Any], *, server: str, destination_namespace: str, application_namespace: str
 ) -> dict[str, Any]:
-    found = impersonation.derive(
-        impersonation.entries_in(entries),
+    found = derivation.derive(
+        derivation.entries_in(entries),
         server=server,
         destination_namespace=destination_namespace,
         application_namespace=application_namespace,
     )
-    if found.outcome is impersonation.Outcome.PANIC:
+    if found.outcome is derivation.Outcome.PANIC:
         return {"panic": found.error}
     if found.error:
         return {"user": "", "valid": False, "error": found.error, "errorFull": found.error}

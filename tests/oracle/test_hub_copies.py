@@ -13,13 +13,13 @@ import jsonpatch
 import pytest
 
 from argocd import names
-from argocd.configuring import parse_configuration
-from argocd.directory import Directory, Shelf
-from argocd.judging import Surroundings
-from argocd.settings import read_settings
-from webhook.deciding import Decisions, Known
-from webhook.rehearsing import Unheard, rehearse
-from webhook.reviews import Answer, Review
+from argocd.engine.configuration_file import parse_configuration
+from argocd.engine.directory import Directory, Shelf
+from argocd.judging.case import Surroundings
+from argocd.settings.argocd_cm import read_settings
+from webhook.admission.decisions import Decisions, Known
+from webhook.admission.offline import Unheard, rehearse
+from webhook.admission.review import Answer, Review
 
 HERE = Path(__file__).resolve().parent
 

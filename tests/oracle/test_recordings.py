@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from argocd import names
-from argocd.agent_index import AgentIndex
-from argocd.checksums import TrackedKind, inventory_checksum, resource_key, spec_checksum
-from argocd.copies import (
+from argocd.agents.checksums import TrackedKind, inventory_checksum, resource_key, spec_checksum
+from argocd.agents.copies import (
     application_at_principal,
     application_copied,
     application_updated,
@@ -25,10 +24,11 @@ from argocd.copies import (
     terminated,
     updated,
 )
-from argocd.propagation import Message, application_sendings, project_sendings
-from argocd.resync import UpdateRequest, answer_to
-from argocd.rewriting import project_at_principal, project_for_agent
-from argocd.routing import AgentMapping, Mode
+from argocd.agents.index import AgentIndex
+from argocd.agents.messages import Message, application_sendings, project_sendings
+from argocd.agents.project_copies import project_at_principal, project_for_agent
+from argocd.agents.resync import UpdateRequest, answer_to
+from argocd.agents.routing import AgentMapping, Mode
 
 HERE = Path(__file__).resolve().parent
 

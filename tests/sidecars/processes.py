@@ -13,21 +13,21 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from argocd.routing import Mode
+from argocd.agents.routing import Mode
 from certs.authority import Authority, Subject
-from certs.pairs import KeyPair
+from certs.key_pair import KeyPair
 from kube.errors import AlreadyExistsError
 from kube.resources import SECRETS
 from kube.store import Store
-from sidecars.agent import running as agents
-from sidecars.agent.configuring import AgentSettings
-from sidecars.materials import Secrets
-from sidecars.principal import running as principals
-from sidecars.principal.configuring import PrincipalSettings
-from sidecars.wire.dialing import Dialing
-from sidecars.wire.identity import certificate_method
-from sidecars.wire.tokens import Mode as WireMode
-from sidecars.wire.tokens import Tokens
+from sidecars.agent import process as agents
+from sidecars.agent.settings import AgentSettings
+from sidecars.principal import process as principals
+from sidecars.principal.settings import PrincipalSettings
+from sidecars.process.certificates import Secrets
+from sidecars.wire.auth.methods import certificate_method
+from sidecars.wire.auth.tokens import Mode as WireMode
+from sidecars.wire.auth.tokens import Tokens
+from sidecars.wire.client.dialer import Dialing
 
 PATIENCE = 30.0
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)

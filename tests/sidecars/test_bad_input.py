@@ -17,29 +17,29 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from grpc import aio
 
-from argocd.propagation import Message
-from argocd.routing import Mode
-from certs.pairs import KeyPair
+from argocd.agents.messages import Message
+from argocd.agents.routing import Mode
+from certs.key_pair import KeyPair
 from kube.embedded import AdmissionRequest, Admitted, EmbeddedStore, Hooks
 from kube.errors import InvalidError
 from kube.resources import APP_PROJECTS, APPLICATIONS, EVENTS
-from sidecars.kinds import APPLICATION, event_about
-from sidecars.materials import Secrets
+from sidecars.mirroring.kinds import APPLICATION, event_about
+from sidecars.process.certificates import Secrets
+from sidecars.wire.auth.methods import header_method
+from sidecars.wire.auth.passwords import Accounts, Login, PasswordMethod
+from sidecars.wire.auth.tokens import Holder, Tokens
+from sidecars.wire.auth.tokens import Mode as WireMode
 from sidecars.wire.envelopes import encode, to_cloudevent
 from sidecars.wire.events import Event, EventType, Target
 from sidecars.wire.generated.eventstream_pb2 import Event as Envelope
-from sidecars.wire.identity import header_method
-from sidecars.wire.passwords import Accounts, Login, PasswordMethod
 from sidecars.wire.tls import Material, channel_credentials
-from sidecars.wire.tokens import Holder, Tokens
-from sidecars.wire.tokens import Mode as WireMode
-from tests.sidecars import flooding, processes
-from tests.sidecars.couples import ARGOCD, Hub, application, project, until
-from tests.sidecars.logged import Lines, logged
+from tests.sidecars import oversized_sender, processes
+from tests.sidecars.captured_logs import Lines, logged
+from tests.sidecars.pair_in_memory import ARGOCD, Hub, application, project, until
 from tests.sidecars.processes import PATIENCE, Pki
-from tests.sidecars.scripting import acknowledged, scripted_agent
-from tests.sidecars.wire.principals import login, refusal, subscribe
-from tests.sidecars.wire.principals import until as eventually
+from tests.sidecars.scripted_ends import acknowledged, scripted_agent
+from tests.sidecars.wire.listening_principal import login, refusal, subscribe
+from tests.sidecars.wire.listening_principal import until as eventually
 from tiphys import metrics
 
 GOOD, BAD = "agent-good", "agent-bad"
@@ -259,13 +259,13 @@ async def test_an_event_of_many_mb_costs_its_sender_the_stream_and_the_principal
 ) -> None:
     async with fleet() as there:
         pair = there.pki.pair(BAD, server=False)
-        (tmp_path / flooding.CERTIFICATE).write_bytes(pair.certificate)
-        (tmp_path / flooding.KEY).write_bytes(pair.key)
-        (tmp_path / flooding.AUTHORITIES).write_bytes(there.pki.authority.pair.certificate)
+        (tmp_path / oversized_sender.CERTIFICATE).write_bytes(pair.certificate)
+        (tmp_path / oversized_sender.KEY).write_bytes(pair.key)
+        (tmp_path / oversized_sender.AUTHORITIES).write_bytes(there.pki.authority.pair.certificate)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         sender = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-m", flooding.__name__, str(there.port), str(tmp_path), str(size * MIB)),
+            *("-m", oversized_sender.__name__, str(there.port), str(tmp_path), str(size * MIB)),
             stdout=asyncio.subprocess.PIPE,
         )
         try:

@@ -12,34 +12,34 @@ from uuid import uuid4
 import pytest
 
 from argocd import names
-from argocd.routing import Mode
+from argocd.agents.routing import Mode
 from kube.live import LiveStore
 from kube.resources import APP_PROJECTS, APPLICATIONS, EVENTS
 from kube.store import EventKind, Object, PatchKind
 from scripts.argocd_agent import BINARY, agent_arguments, free_port, principal_arguments
 from scripts.cluster.controlplane import Cluster
-from sidecars.agent import running as agent_running
-from sidecars.agent.configuring import AgentSettings
-from sidecars.materials import Files
-from sidecars.principal import running as principal_running
-from sidecars.principal.configuring import PrincipalSettings
-from sidecars.wire.dialing import Dialing
-from sidecars.wire.identity import Pattern, SubjectMethod
+from sidecars.agent import process as agent_running
+from sidecars.agent.settings import AgentSettings
+from sidecars.principal import process as principal_running
+from sidecars.principal.settings import PrincipalSettings
+from sidecars.process.certificates import Files
+from sidecars.wire.auth.methods import Pattern, SubjectMethod
+from sidecars.wire.auth.tokens import Mode as WireMode
+from sidecars.wire.auth.tokens import Tokens
+from sidecars.wire.client.dialer import Dialing
 from sidecars.wire.tls import Material
-from sidecars.wire.tokens import Mode as WireMode
-from sidecars.wire.tokens import Tokens
-from tests.sidecars import couples
-from tests.sidecars.couples import Hub, change, project
+from tests.sidecars import pair_in_memory
+from tests.sidecars.pair_in_memory import Hub, change, project
 from tests.sidecars.wire.go_binary import running, said, written
+from tests.sidecars.wire.listening_principal import AUTHORITY, KEY
 from tests.sidecars.wire.pki import CLIENT, issue
-from tests.sidecars.wire.principals import AUTHORITY, KEY
 
 pytestmark = [
     pytest.mark.skipif(not BINARY, reason="ARGOCD_AGENT_BIN names no argocd-agent"),
     pytest.mark.timeout(300),
 ]
 
-until = partial(couples.until, patience=60.0)
+until = partial(pair_in_memory.until, patience=60.0)
 
 
 class Ground:

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from argocd.routing import AgentMapping, Mode
+from argocd.agents.routing import AgentMapping, Mode
 from kube.embedded import EmbeddedStore
 from kube.resources import APP_PROJECTS, APPLICATIONS
-from tests.sidecars.couples import ARGOCD, PLAIN, Pair, Pipe, application, connected, project
-from tests.sidecars.recorded import said
+from tests.sidecars.pair_in_memory import ARGOCD, PLAIN, Pair, Pipe, application, connected, project
+from tests.sidecars.recorded_script import said
 from tests.sidecars.test_plain_rounds import AGENT, INTERVAL, ROUND, with_everything
-from tests.sidecars.virtual import surroundings
+from tests.sidecars.virtual_clock import surroundings
 from tests.simulation.virtual_time import run
 
 

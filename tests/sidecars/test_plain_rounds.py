@@ -11,21 +11,21 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from argocd import names
-from argocd.checksums import ResourceKey, inventory_checksum, spec_checksum
-from argocd.propagation import Message
-from argocd.resync import ResyncMessage, UpdateRequest
-from argocd.rewriting import project_at_principal
-from argocd.routing import Mode
+from argocd.agents.checksums import ResourceKey, inventory_checksum, spec_checksum
+from argocd.agents.messages import Message
+from argocd.agents.project_copies import project_at_principal
+from argocd.agents.resync import ResyncMessage, UpdateRequest
+from argocd.agents.routing import Mode
 from kube.embedded import EmbeddedStore
 from kube.resources import APP_PROJECTS, APPLICATIONS, SECRETS
 from kube.store import Object
-from sidecars.kinds import APPLICATION, PROJECT, Kind, event_about
+from sidecars.mirroring.kinds import APPLICATION, PROJECT, Kind, event_about
+from sidecars.mirroring.resync_events import ResyncEvents
 from sidecars.principal.principal import Principal
-from sidecars.resync_messages import ResyncEvents
-from sidecars.wire.authenticating import Admission
+from sidecars.wire.auth.authenticator import Admission
+from sidecars.wire.auth.tokens import Mode as WireMode
 from sidecars.wire.events import AGENT_SOURCE, PREFIX, Event, fresh_id
-from sidecars.wire.tokens import Mode as WireMode
-from tests.sidecars.couples import (
+from tests.sidecars.pair_in_memory import (
     ARGOCD,
     PLAIN,
     Hub,
@@ -35,9 +35,9 @@ from tests.sidecars.couples import (
     project,
     running_agent,
 )
-from tests.sidecars.recorded import ScriptedPeer, said
-from tests.sidecars.rehearsing import in_background
-from tests.sidecars.virtual import surroundings
+from tests.sidecars.recorded_peer import in_background
+from tests.sidecars.recorded_script import ScriptedPeer, said
+from tests.sidecars.virtual_clock import surroundings
 from tests.simulation.virtual_time import run
 
 AGENT = "agent-a"

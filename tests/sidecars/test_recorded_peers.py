@@ -2,10 +2,10 @@
 
 import pytest
 
-from argocd.routing import Mode
+from argocd.agents.routing import Mode
 from kube.errors import NotFoundError
-from tests.sidecars.recorded import HUB, RECORDINGS, SPOKE
-from tests.sidecars.rehearsing import Rehearsal
+from tests.sidecars.recorded_peer import Rehearsal
+from tests.sidecars.recorded_script import HUB, RECORDINGS, SPOKE
 
 pytestmark = [
     pytest.mark.oracle,

@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 import structlog
 
-from argocd.routing import Mode
+from argocd.agents.routing import Mode
 from kube.embedded import EmbeddedStore
 from kube.resources import APP_PROJECTS, APPLICATIONS, EVENTS
 from kube.store import Object, PatchKind
 from sidecars.delivery.lanes import key_of
 from sidecars.delivery.outcomes import DeadLetter, Reason
-from sidecars.unsent import Unsent
+from sidecars.delivery.unsent import Unsent
 from sidecars.wire.events import Event, EventType, Target
 from tests.sidecars import processes
-from tests.sidecars.couples import ARGOCD, Hub, application, project, until
+from tests.sidecars.pair_in_memory import ARGOCD, Hub, application, project, until
 from tests.sidecars.processes import Pki
-from tests.sidecars.wire.principals import until as eventually
+from tests.sidecars.wire.listening_principal import until as eventually
 from tiphys import metrics
 from tiphys.errors import ObjectError, SurroundingsError
 

@@ -10,11 +10,11 @@ import click
 import structlog
 
 from tests.simulation.cramped_sidecars import CrampedEnds, CrampedPlain, CrampedSidecars
-from tests.simulation.delivering import Delivery
-from tests.simulation.mirroring import Mirroring
+from tests.simulation.delivery_world import Delivery
+from tests.simulation.mirrored_projects import Mirroring
 from tests.simulation.plain_sidecars import PlainSidecars
 from tests.simulation.sidecars import Sidecars
-from tests.simulation.simulating import Scenario, SimulationError, simulate
+from tests.simulation.simulation import Scenario, SimulationError, simulate
 from tests.simulation.world import World
 
 SCENARIOS: dict[str, Callable[[World], Scenario]] = {

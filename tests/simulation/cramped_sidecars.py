@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from sidecars.delivery.pacing import Budget
-from sidecars.linking import Surroundings
+from sidecars.delivery.timing import Budget
+from sidecars.mirroring.link import Surroundings
 from tests.simulation.plain_sidecars import PlainSidecars
 from tests.simulation.sidecars import LIMITS, Sidecars
 from tests.simulation.world import World

@@ -9,22 +9,22 @@ from random import Random
 from typing import Any
 
 from argocd import names
-from argocd.adoption import is_managed
-from argocd.copies import application_at_principal
+from argocd.agents.copies import application_at_principal
+from argocd.agents.identity import is_managed
+from argocd.agents.project_copies import project_at_principal, project_for_agent
+from argocd.agents.routing import AgentMapping, Mode, route_project
 from argocd.reading import value
-from argocd.rewriting import project_at_principal, project_for_agent
-from argocd.routing import AgentMapping, Mode, route_project
 from kube.errors import ApiError, NotFoundError
 from kube.resources import APP_PROJECTS, APPLICATIONS, NAMESPACES, SECRETS
 from kube.store import EventKind, Object, Resource, Store
 from sidecars.agent.agent import Agent
-from sidecars.agent.configuring import AgentSettings
+from sidecars.agent.settings import AgentSettings
 from sidecars.delivery.outbox import OutboxLimits
 from sidecars.delivery.session import Stream
-from sidecars.linking import Surroundings
-from sidecars.principal.configuring import PrincipalSettings
+from sidecars.mirroring.link import Surroundings
 from sidecars.principal.principal import Principal
-from sidecars.wire import announcing
+from sidecars.principal.settings import PrincipalSettings
+from sidecars.wire import capabilities
 from tests.simulation.network import Wire
 from tests.simulation.world import Process, World
 from tiphys.errors import SurroundingsError
@@ -32,7 +32,7 @@ from tiphys.errors import SurroundingsError
 HOME = "default"
 MANAGED, AUTONOMOUS = "managed-1", "autonomous-1"
 MODES = {MANAGED: Mode.MANAGED, AUTONOMOUS: Mode.AUTONOMOUS}
-OURS = frozenset({announcing.BATCHES, announcing.RANGES})
+OURS = frozenset({capabilities.BATCHES, capabilities.RANGES})
 LIMITS = OutboxLimits(bytes=60_000, reserve_bytes=60_000, state_window=8, command_window=4)
 COMPARE_SECONDS = 40.0
 NAMES = 6

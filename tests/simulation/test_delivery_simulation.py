@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from sidecars.delivery.inbox import Inbox, InboxLimits
-from sidecars.delivery.memory import MemoryLimits
+from sidecars.delivery.seen import MemoryLimits
 from sidecars.wire.events import Event
-from tests.simulation.delivering import Delivery, End, Limits
+from tests.simulation.delivery_world import Delivery, End, Limits
 from tests.simulation.ledger import Ledger
-from tests.simulation.simulating import SimulationError, simulate
+from tests.simulation.simulation import SimulationError, simulate
 from tests.simulation.world import World
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -126,14 +126,14 @@ def test_without_a_memory_of_events_older_state_follows_newer() -> None:
 
 
 def test_without_comparison_the_ends_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.simulation.delivering.HubEnd.compare", lambda end: end.give())
+    monkeypatch.setattr("tests.simulation.delivery_world.HubEnd.compare", lambda end: end.give())
     assert any("instead of" in failure for failure in _failures(Delivery))
 
 
 def test_acknowledging_before_applying_loses_what_a_killed_process_had(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tests.simulation.delivering.Inbox", _HastyInbox)
+    monkeypatch.setattr("tests.simulation.delivery_world.Inbox", _HastyInbox)
     assert any("was lost" in failure for failure in _failures(Delivery))
 
 
@@ -141,5 +141,5 @@ def test_a_process_that_dies_by_itself_fails_the_simulation(monkeypatch: pytest.
     def broken(end: End) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("tests.simulation.delivering.SpokeEnd.compare", broken)
+    monkeypatch.setattr("tests.simulation.delivery_world.SpokeEnd.compare", broken)
     assert "ZeroDivisionError" in next(_failures(Delivery))

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from tests.simulation.mirroring import Mirroring
-from tests.simulation.simulating import SimulationError, simulate
+from tests.simulation.mirrored_projects import Mirroring
+from tests.simulation.simulation import SimulationError, simulate
 
 SEEDS = int(os.environ.get("TIPHYS_SEEDS", "300")) // 5
 BATCH = 10
@@ -22,7 +22,7 @@ def test_a_seed_with_api_servers_replays_exactly() -> None:
 
 
 def test_without_comparison_meddling_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sidecars.delivery.comparing.Comparer.start", lambda *_: None)
+    monkeypatch.setattr("sidecars.delivery.comparison.Comparer.start", lambda *_: None)
     with pytest.raises(SimulationError, match="instead of"):
         _simulate(range(10))
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.simulation.cramped_sidecars import CrampedEnds, CrampedPlain, CrampedSidecars
 from tests.simulation.sidecars import Sidecars
-from tests.simulation.simulating import simulate
+from tests.simulation.simulation import simulate
 from tiphys import metrics
 
 SEEDS = int(os.environ.get("TIPHYS_SEEDS", "300"))
@@ -41,8 +41,8 @@ def test_a_seed_with_sidecars_replays_exactly() -> None:
 
 
 def test_without_guards_and_comparisons_meddling_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sidecars.delivery.comparing.Comparer.start", lambda *_: None)
-    monkeypatch.setattr("sidecars.guarding.Guard.changed", lambda *_: None)
+    monkeypatch.setattr("sidecars.delivery.comparison.Comparer.start", lambda *_: None)
+    monkeypatch.setattr("sidecars.mirroring.drift.Guard.changed", lambda *_: None)
     with pytest.raises(AssertionError, match="instead of"):
         simulate_several(range(5))
 
@@ -50,6 +50,6 @@ def test_without_guards_and_comparisons_meddling_stays(monkeypatch: pytest.Monke
 def test_without_knowing_what_the_agent_has_had_operations_are_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sidecars.principal.roster.Agent.operation_pending", lambda *_args, **_named: False)
+    monkeypatch.setattr("sidecars.principal.agents.Agent.operation_pending", lambda *_args, **_named: False)
     with pytest.raises(AssertionError, match=r"never ran|ran again|instead of"):
         simulate_several(range(40))

@@ -24,7 +24,7 @@ from uuid import UUID
 from kube.embedded import Call, EmbeddedStore, Hooks
 from kube.errors import UnavailableError
 from kube.store import Store
-from sidecars.delivery.pacing import Timing
+from sidecars.delivery.timing import Timing
 from tests.simulation.network import Accept, Network, Wire
 from tests.simulation.virtual_time import VirtualLoop
 

@@ -21,8 +21,8 @@ from certs.folder import BUNDLE, CERTIFICATE, KEY, publish
 
 if TYPE_CHECKING:
     from scripts.cluster.controlplane import Cluster
-    from tests.webhook.guard import Guard
-    from tests.webhook.guarded import Guarded
+    from tests.webhook.guarded_cluster import Guarded
+    from tests.webhook.webhook_process import Guard
 
 ROOT = Path(__file__).parents[2]
 
@@ -152,7 +152,7 @@ def start_server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
 @pytest.fixture(scope="session")
 def shared_guard(cluster: "Cluster", tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Guard]":
     """`tiphys webhook` as a process, started once: not registered, and not to be stopped by a test."""
-    from tests.webhook.guard import Guard  # noqa: PLC0415 - it needs this module
+    from tests.webhook.webhook_process import Guard  # noqa: PLC0415 - it needs this module
 
     home, argocd = cluster.create_namespace(), cluster.create_namespace()
     guard = Guard(cluster=cluster, folder=tmp_path_factory.mktemp("guard"), home=home, argocd=argocd)
@@ -166,7 +166,7 @@ def shared_guard(cluster: "Cluster", tmp_path_factory: pytest.TempPathFactory) -
 @pytest.fixture(scope="module")
 def guarded(shared_guard: "Guard") -> "Iterator[Guarded]":
     """The same, registered while this module's tests run: other modules register guards of their own."""
-    from tests.webhook.guarded import Guarded  # noqa: PLC0415 - as above
+    from tests.webhook.guarded_cluster import Guarded  # noqa: PLC0415 - as above
 
     shared_guard.register()
     guarded = Guarded(shared_guard)

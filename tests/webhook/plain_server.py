@@ -7,10 +7,10 @@ import asyncio
 import sys
 from pathlib import Path
 
-from certs.pairs import CertificateError, KeyPair
-from webhook.application import Application, Endpoint
-from webhook.arbiter import Listening, ReviewArbiter
-from webhook.reviews import Answer, Review
+from certs.key_pair import CertificateError, KeyPair
+from webhook.admission.review import Answer, Review
+from webhook.server.asgi import Application, Endpoint
+from webhook.server.gunicorn_settings import Listening, ReviewArbiter
 
 
 class Silent:

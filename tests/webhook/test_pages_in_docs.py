@@ -3,11 +3,11 @@
 import pytest
 import yaml
 
-from cli.agent import command as agent
+from cli.commands.agent import command as agent
 from tests.webhook.conftest import ROOT
-from webhook.injecting import LOG_LEVEL, OVERRIDES, Reason
-from webhook.injecting_manifests import templates_of
-from webhook.registrations import Registration, mutating, validating
+from webhook.injection.inject import LOG_LEVEL, OVERRIDES, Reason
+from webhook.injection.manifests import templates_of
+from webhook.registration.table import Registration, mutating, validating
 
 
 def page(name: str) -> str:

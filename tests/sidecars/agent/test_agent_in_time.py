@@ -10,11 +10,11 @@ import pytest
 from argocd import names
 from kube.resources import APPLICATIONS
 from kube.store import Object
-from sidecars.agent.configuring import OnRecreate
-from sidecars.kinds import OPERATION_DONE
+from sidecars.agent.settings import OnRecreate
+from sidecars.mirroring.kinds import OPERATION_DONE
 from sidecars.wire.events import Event, EventType
-from tests.sidecars.couples import ARGOCD, Pair, Pipe, application, change, connected, until
-from tests.sidecars.virtual import surroundings
+from tests.sidecars.pair_in_memory import ARGOCD, Pair, Pipe, application, change, connected, until
+from tests.sidecars.virtual_clock import surroundings
 from tests.simulation.virtual_time import run
 
 AGENT = "agent-a"

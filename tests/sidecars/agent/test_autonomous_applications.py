@@ -3,10 +3,10 @@
 from datetime import datetime
 
 from argocd import names
-from argocd.routing import Mode
+from argocd.agents.routing import Mode
 from kube.embedded import EmbeddedStore
 from kube.resources import APPLICATIONS
-from tests.sidecars.couples import ARGOCD, Pair, application, change, until
+from tests.sidecars.pair_in_memory import ARGOCD, Pair, application, change, until
 
 AGENT = "agent-a"
 SYNC = {"sync": {"revision": "main"}}

@@ -2,9 +2,9 @@
 
 import pytest
 
-from argocd.routing import Mode
+from argocd.agents.routing import Mode
 from kube.resources import APP_PROJECTS, EVENTS
-from tests.sidecars.couples import ARGOCD, OURS, PLAIN, Pair, describe, described, project, until
+from tests.sidecars.pair_in_memory import ARGOCD, OURS, PLAIN, Pair, describe, described, project, until
 
 PEERS = pytest.mark.parametrize("extensions", [OURS, PLAIN], ids=["ours", "plain"])
 MIRROR = "agent-a-sample"

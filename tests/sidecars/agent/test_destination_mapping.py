@@ -3,10 +3,10 @@
 from typing import Any
 
 from argocd import names
-from argocd.routing import AgentMapping, Mode
+from argocd.agents.routing import AgentMapping, Mode
 from kube.embedded import EmbeddedStore
 from kube.resources import APPLICATIONS
-from tests.sidecars.couples import Hub, Pair, application, change, connected, running_agent, until
+from tests.sidecars.pair_in_memory import Hub, Pair, application, change, connected, running_agent, until
 
 BY_DESTINATION: dict[str, Any] = {"mapped_by": AgentMapping.DESTINATION}
 

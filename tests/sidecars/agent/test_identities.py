@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from argocd import names
-from argocd.adoption import Adoption, Mismatch
+from argocd.agents.identity import Adoption, Mismatch
 from kube.resources import APP_PROJECTS, APPLICATIONS, SECRETS
 from kube.store import Object, Resource
-from tests.sidecars.couples import ARGOCD, Pair, application, change, project, until
+from tests.sidecars.pair_in_memory import ARGOCD, Pair, application, change, project, until
 
 AGENT = "agent-a"
 

@@ -7,7 +7,7 @@ import pytest
 from argocd import names
 from kube.resources import APPLICATIONS
 from kube.store import Object
-from tests.sidecars.couples import ARGOCD, OURS, PLAIN, Pair, application, change, until
+from tests.sidecars.pair_in_memory import ARGOCD, OURS, PLAIN, Pair, application, change, until
 
 PEERS = pytest.mark.parametrize("extensions", [OURS, PLAIN], ids=["ours", "plain"])
 AGENT = "agent-a"

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from sidecars.delivery.pacing import Timing
+from sidecars.delivery.timing import Timing
 from sidecars.wire.events import Event, EventType, Target, object_event
 
 

@@ -11,7 +11,7 @@ import pytest
 from sidecars.delivery.inbox import Inbox
 from sidecars.delivery.outbox import Outbox, OutboxLimits
 from sidecars.delivery.session import Ending, Peer
-from sidecars.wire.announcing import BATCHES
+from sidecars.wire.capabilities import BATCHES
 from sidecars.wire.events import Event, EventType, acknowledgement
 from sidecars.wire.streams import Stream, StreamLostError
 

@@ -16,10 +16,10 @@ from kube.errors import (
 )
 from sidecars.delivery.inbox import InboxLimits
 from sidecars.delivery.outcomes import DeadLetter, Reason, Verdict, judge
-from sidecars.delivery.pacing import Budget
+from sidecars.delivery.timing import Budget
+from sidecars.wire.errors import MalformedError
 from sidecars.wire.events import Event, EventType, Target
-from sidecars.wire.malformed import MalformedError
-from tests.sidecars.delivery.handling import SECOND, World, failing
+from tests.sidecars.delivery.controlled_inbox import SECOND, World, failing
 from tests.simulation.virtual_time import run
 
 Make = Callable[..., Event]

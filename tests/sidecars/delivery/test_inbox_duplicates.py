@@ -12,9 +12,9 @@ from kube.errors import (
 )
 from sidecars.delivery.inbox import InboxLimits
 from sidecars.delivery.lanes import ORDER
-from sidecars.delivery.memory import MemoryLimits
+from sidecars.delivery.seen import MemoryLimits
 from sidecars.wire.events import Event, EventType
-from tests.sidecars.delivery.handling import World, failing
+from tests.sidecars.delivery.controlled_inbox import World, failing
 from tests.simulation.virtual_time import run
 
 Make = Callable[..., Event]

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from sidecars.delivery.observing import Marks, OutboxObserver
+from sidecars.delivery.observers import Marks, OutboxObserver
 from sidecars.delivery.outbox import Outbox, OutboxLimits
-from sidecars.delivery.pacing import Backoff, Budget, Timing
+from sidecars.delivery.timing import Backoff, Budget, Timing
 from sidecars.wire.events import Event, EventType, acknowledgement
 from tiphys.errors import CallError
 

@@ -6,9 +6,9 @@ from functools import partial
 import pytest
 
 from sidecars.delivery.lanes import ORDER
-from sidecars.delivery.observing import OutboxObserver
+from sidecars.delivery.observers import OutboxObserver
 from sidecars.delivery.outbox import Outbox, OutboxLimits
-from sidecars.delivery.pacing import Timing
+from sidecars.delivery.timing import Timing
 from sidecars.wire.events import (
     SENT_AT,
     Event,

@@ -7,10 +7,10 @@ from random import Random
 import pytest
 
 from sidecars.delivery.inbox import Inbox
-from sidecars.delivery.observing import OutboxObserver
+from sidecars.delivery.observers import OutboxObserver
 from sidecars.delivery.outbox import Outbox
-from sidecars.delivery.pacing import Timing
 from sidecars.delivery.session import SEND_SECONDS, Ending, Peer
+from sidecars.delivery.timing import Timing
 from sidecars.wire.events import Event, EventType, acknowledgement
 from tests.simulation.virtual_time import run
 from tiphys.errors import ObjectError, SurroundingsError

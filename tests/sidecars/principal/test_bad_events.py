@@ -7,15 +7,15 @@ from typing import Any
 import orjson
 import pytest
 
-from argocd.propagation import Message
-from argocd.routing import Mode
+from argocd.agents.messages import Message
+from argocd.agents.routing import Mode
 from kube.embedded import AdmissionRequest, Admitted, EmbeddedStore, Hooks
 from kube.errors import InvalidError
 from kube.resources import APP_PROJECTS, APPLICATIONS
-from sidecars.kinds import APPLICATION, PROJECT, event_about
+from sidecars.mirroring.kinds import APPLICATION, PROJECT, event_about
 from sidecars.wire.events import PREFIX, Event, EventType, Target, heartbeat
-from tests.sidecars.couples import ARGOCD, Pair, application, project, until
-from tests.sidecars.scripting import AGENT, acknowledged, scripted
+from tests.sidecars.pair_in_memory import ARGOCD, Pair, application, project, until
+from tests.sidecars.scripted_ends import AGENT, acknowledged, scripted
 
 
 def raw(payload: bytes, *, kind: str = EventType.SPEC_UPDATE, target: str = Target.APPPROJECT) -> Event:

@@ -3,9 +3,19 @@
 import pytest
 
 from argocd import names
-from argocd.routing import AgentMapping
+from argocd.agents.routing import AgentMapping
 from kube.resources import APP_PROJECTS
-from tests.sidecars.couples import ARGOCD, OURS, PLAIN, Pair, change, describe, described, project, until
+from tests.sidecars.pair_in_memory import (
+    ARGOCD,
+    OURS,
+    PLAIN,
+    Pair,
+    change,
+    describe,
+    described,
+    project,
+    until,
+)
 
 PEERS = pytest.mark.parametrize("extensions", [OURS, PLAIN], ids=["ours", "plain"])
 

@@ -6,14 +6,14 @@ from functools import partial
 
 import pytest
 
-from argocd.routing import Mode
+from argocd.agents.routing import Mode
 from kube.embedded import EmbeddedStore
 from kube.resources import APP_PROJECTS, APPLICATIONS
 from kube.store import Object
 from sidecars.delivery.outbox import OutboxLimits
-from sidecars.delivery.pacing import Budget
-from sidecars.linking import OVERFLOWS, Surroundings
-from tests.sidecars.couples import (
+from sidecars.delivery.timing import Budget
+from sidecars.mirroring.link import OVERFLOWS, Surroundings
+from tests.sidecars.pair_in_memory import (
     ARGOCD,
     OURS,
     PATIENCE,

@@ -3,15 +3,15 @@
 import asyncio
 from contextlib import AsyncExitStack
 
-from argocd.routing import Mode
+from argocd.agents.routing import Mode
 from kube.embedded import EmbeddedStore
 from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, SECRETS
-from sidecars.principal import running as principals
-from sidecars.wire.blocklist import CONFIG_MAP
+from sidecars.principal import process as principals
+from sidecars.wire.auth.blocklist import CONFIG_MAP
 from tests.sidecars import processes
-from tests.sidecars.couples import ARGOCD, Hub, application, describe, described, project, until
+from tests.sidecars.pair_in_memory import ARGOCD, Hub, application, describe, described, project, until
 from tests.sidecars.processes import PATIENCE, Pki
-from tests.sidecars.wire.principals import until as eventually
+from tests.sidecars.wire.listening_principal import until as eventually
 
 
 def stores() -> tuple[EmbeddedStore, EmbeddedStore]:

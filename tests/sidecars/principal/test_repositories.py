@@ -7,7 +7,7 @@ import pytest
 from argocd import names
 from kube.resources import APP_PROJECTS, CONFIG_MAPS, SECRETS
 from kube.store import Object
-from tests.sidecars.couples import ARGOCD, OURS, PLAIN, Pair, change, project, until
+from tests.sidecars.pair_in_memory import ARGOCD, OURS, PLAIN, Pair, change, project, until
 
 PEERS = pytest.mark.parametrize("extensions", [OURS, PLAIN], ids=["ours", "plain"])
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.sidecars.wire.principals import Principal, started
+from tests.sidecars.wire.listening_principal import Principal, started
 
 Start = Callable[..., Awaitable[Principal]]
 

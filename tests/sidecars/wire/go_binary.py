@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from scripts.argocd_agent import BINARY
+from tests.sidecars.wire.listening_principal import AUTHORITY, PRINCIPAL
 from tests.sidecars.wire.pki import Issued
-from tests.sidecars.wire.principals import AUTHORITY, PRINCIPAL
 
 
 @asynccontextmanager

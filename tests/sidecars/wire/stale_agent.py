@@ -9,8 +9,8 @@ import asyncio
 import sys
 from datetime import timedelta
 
+from tests.sidecars.wire.listening_principal import AUTHORITY, login, refusal, started
 from tests.sidecars.wire.pki import CLIENT, issue
-from tests.sidecars.wire.principals import AUTHORITY, login, refusal, started
 
 TRIES = 3
 

@@ -1,0 +1,1 @@
+"""What argocd-agent's principal and agents keep in step."""

@@ -1,0 +1,221 @@
+"""Which messages follow a change, on either side, and which ones the other side takes.
+
+State is told when it differs: an object that changed only in its status, in what its own mirror wrote, or
+in bookkeeping is not sent again. Commands (operation, termination, refresh) are told once, when they appear.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from argocd import names
+from argocd.agents import ignore_sync
+from argocd.agents.identity import under_first_identity
+from argocd.agents.index import AgentIndex
+from argocd.agents.project_copies import project_for_agent
+from argocd.agents.routing import Mode, agent_of_application, project_of_repository
+from argocd.reading import mapping, sequence, text, value
+
+Object = Mapping[str, Any]
+
+_TERMINATING = "Terminating"
+# Written by a principal, or by the notifications of the side that it is on: no news to the other one.
+_BOOKKEEPING = frozenset({names.LAST_UPDATED, names.NOTIFIED, names.LAST_APPLIED, names.REFRESH})
+
+
+class Message(StrEnum):
+    """What a message says has happened to an object."""
+
+    CREATE = "create"
+    DELETE = "delete"
+    SPEC_UPDATE = "spec-update"
+    STATUS_UPDATE = "status-update"
+    SET_OPERATION = "set-operation"
+    TERMINATE_OPERATION = "terminate-operation"
+
+
+class Target(StrEnum):
+    """What sort of object a message is about."""
+
+    APPLICATION = "application"
+    PROJECT = "appproject"
+    REPOSITORY = "repository"
+    GPG_KEYS = "gpgkey"
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """One message to one agent."""
+
+    agent: str
+    message: Message
+    target: Target
+    object: Object
+
+
+def differs(old: Object, new: Object, *, content: str = "spec") -> bool:
+    """Whether the other side's copy of an object would be another one."""
+    return (
+        value(old, content) != value(new, content)
+        or any(
+            (value(old, "metadata", key) or None) != (value(new, "metadata", key) or None)
+            for key in ("labels", "finalizers", "deletionTimestamp")
+        )
+        or _told_annotations(old) != _told_annotations(new)
+    )
+
+
+def _told_annotations(item: Object) -> dict[str, Any]:
+    annotations = mapping(item, "metadata", "annotations")
+    return {key: part for key, part in annotations.items() if key not in _BOOKKEEPING}
+
+
+def refresh_requested(old: Object, new: Object) -> bool:
+    """Whether somebody asked for a refresh; that the answer removed the request is no request."""
+    wanted = value(new, "metadata", "annotations", names.REFRESH)
+    return wanted is not None and wanted != value(old, "metadata", "annotations", names.REFRESH)
+
+
+# -- at the principal ----------------------------------------------------------------------------------------
+
+
+def project_sendings(old: Object | None, new: Object | None, *, agents: AgentIndex) -> Iterator[Sending]:
+    """What a project's change on the principal means to its managed agents.
+
+    `old` is None for a new project, `new` for a deleted one. Getting the label that keeps a project out
+    is a deletion, losing it a creation.
+    """
+    change = agents.for_change(old, new)
+    last = new if new is not None and not ignore_sync.is_ignored(new) else old
+    before, after = (_Copies(item or {}, agents) for item in (old, new))
+    gone = after if last is new else before
+    for agent in change.lost:
+        yield Sending(agent, Message.DELETE, Target.PROJECT, gone.copy_for(agent))
+    # argocd-agent tells an agent that newly matches of an update; its receiver creates on either.
+    seen_before = old is not None and not ignore_sync.is_ignored(old)
+    for agent in change.gained:
+        message = Message.SPEC_UPDATE if seen_before else Message.CREATE
+        yield Sending(agent, message, Target.PROJECT, after.copy_for(agent))
+    compared: dict[tuple[int, int], bool] = {}
+    for agent in change.kept:
+        first, second = before.copy_for(agent), after.copy_for(agent)
+        pair = (id(first), id(second))
+        if pair not in compared:
+            compared[pair] = differs(first, second)
+        if compared[pair]:
+            yield Sending(agent, Message.SPEC_UPDATE, Target.PROJECT, second)
+
+
+class _Copies:
+    """A copy depends on which destinations are about its agent, so a few serve them all.
+
+    They are the same objects, so that whoever sends them need encode each once.
+    """
+
+    def __init__(self, project: Object, agents: AgentIndex) -> None:
+        self._project = project
+        self._mapped_by = agents.mapped_by
+        self._about = [agents.about(each) for each in sequence(project, "spec", "destinations")]
+        self._made: dict[tuple[bool, ...], Object] = {}
+
+    def copy_for(self, agent: str) -> Object:
+        key = tuple(agent in about for about in self._about)
+        if key not in self._made:
+            self._made[key] = project_for_agent(self._project, agent=agent, mapped_by=self._mapped_by)
+        return self._made[key]
+
+
+def strands_its_deletion(old: Object, new: Object) -> bool:
+    """Whether a project on the principal got finalizers: no controller there would ever remove them."""
+    finalizers = value(new, "metadata", "finalizers")
+    return bool(finalizers) and finalizers != value(old, "metadata", "finalizers")
+
+
+def application_sendings(
+    old: Object | None,
+    new: Object | None,
+    *,
+    agents: AgentIndex,
+) -> Iterator[Sending]:
+    """What an Application's change on the principal means to its agent, or to two when it moves.
+
+    None stands for an Application that is not there or not admitted.
+    """
+    before, after = (
+        agent_of_application(item, mapped_by=agents.mapped_by, mode_of=agents.mode_of) if item else ""
+        for item in (old, new)
+    )
+    if old is not None and new is not None and before != after:
+        yield from _application_sendings(old, None, before, agents.mode_of(before))
+        yield from _application_sendings(None, new, after, agents.mode_of(after), arrives=Message.SPEC_UPDATE)
+    else:
+        agent = after if new is not None else before
+        yield from _application_sendings(old, new, agent, agents.mode_of(agent))
+
+
+def _application_sendings(
+    old: Object | None,
+    new: Object | None,
+    agent: str,
+    mode: Mode | None,
+    *,
+    arrives: Message = Message.CREATE,
+) -> Iterator[Sending]:
+    for message in application_messages(old, new, mode=mode):
+        said = arrives if message is Message.CREATE else message
+        payload = new if new is not None else old or {}
+        if said is Message.SPEC_UPDATE:
+            payload = {key: part for key, part in payload.items() if key != "operation"}
+        yield Sending(agent, said, Target.APPLICATION, payload)
+    if arrives is Message.SPEC_UPDATE and mode is not None and value(new, "operation") is not None:
+        yield Sending(agent, Message.SET_OPERATION, Target.APPLICATION, new or {})
+
+
+def application_messages(old: Object | None, new: Object | None, *, mode: Mode | None) -> list[Message]:
+    """The messages to the one agent that an Application on the principal belongs to.
+
+    To an autonomous agent only commands go: what its Applications are it says itself.
+    """
+    if mode is None:
+        return []
+    if old is None or new is None:
+        return [Message.CREATE if old is None else Message.DELETE] if mode is Mode.MANAGED else []
+    messages = []
+    if _phase(new) == _TERMINATING != _phase(old):
+        messages.append(Message.TERMINATE_OPERATION)
+    if refresh_requested(old, new) or (mode is Mode.MANAGED and differs(old, new)):
+        messages.append(Message.SPEC_UPDATE)
+    if value(old, "operation") is None and value(new, "operation") is not None:
+        messages.append(Message.SET_OPERATION)
+    return messages
+
+
+def _phase(application: Object) -> str:
+    return text(application, "status", "operationState", "phase")
+
+
+def repository_sendings(
+    old: Object | None,
+    new: Object | None,
+    *,
+    sent_to: Collection[str],
+    agents_of: Callable[[str], Collection[str]],
+    argocd_namespace: str,
+) -> Iterator[Sending]:
+    """What a repository Secret's change, or one of its project, means to the agents.
+
+    `sent_to` is who has it, which the project can no longer tell once it is gone; `agents_of` answers for
+    a project's name. With `old` and `new` the same, only who gets it may have changed.
+    """
+    project = project_of_repository(new, argocd_namespace=argocd_namespace) if new is not None else ""
+    wanted = set(agents_of(project)) if project else set()
+    for agent in sorted(set(sent_to) - wanted):
+        yield Sending(agent, Message.DELETE, Target.REPOSITORY, under_first_identity(new or old or {}))
+    if new is None:
+        return
+    changed = old is None or differs(old, new, content="data")
+    for agent in sorted(wanted):
+        if changed or agent not in sent_to:
+            message = Message.CREATE if old is None else Message.SPEC_UPDATE
+            yield Sending(agent, message, Target.REPOSITORY, under_first_identity(new))

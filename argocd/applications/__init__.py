@@ -1,0 +1,1 @@
+"""What an Application and an ApplicationSet are to Argo CD."""

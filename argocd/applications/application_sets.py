@@ -1,0 +1,237 @@
+"""An ApplicationSet as its controller reads it: generators, the names they give, the rollout's steps."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from argocd import names, reading
+from argocd.applications.destinations import resolve
+from argocd.applications.sources import Problem, project_of
+from argocd.judging.neighbours import Neighbours
+
+GENERATORS = (
+    "list",
+    "clusters",
+    "git",
+    "scmProvider",
+    "clusterDecisionResource",
+    "pullRequest",
+    "matrix",
+    "merge",
+    "plugin",
+)
+_COMBINING = frozenset({"matrix", "merge"})
+
+_PAIR = 2
+_DEEPEST = 2
+"""A matrix in a matrix is the most that the CRD's types can hold."""
+
+TEMPLATE_MARK = "{{"
+
+_MAX_NAME_TEMPLATE = 1024
+"""Four times the longest name: nobody's template is longer, and each element pays for its length."""
+
+# One variable and nothing else: what needs the template engine's functions is not guessed at.
+_VARIABLE = re.compile(r"\{\{-?\s*\.?([A-Za-z0-9_][A-Za-z0-9_.-]*)\s*-?\}\}")
+
+Located = tuple[str, Mapping[str, Any]]
+
+
+def is_templated(text: str) -> bool:
+    return TEMPLATE_MARK in text
+
+
+def generators(spec: Mapping[str, Any]) -> Iterator[Located]:
+    return _located(reading.sequence(spec, "generators"), "spec.generators")
+
+
+def children(path: str, generator: Mapping[str, Any], combination: str) -> Iterator[Located]:
+    """The generators inside a matrix or merge."""
+    inner = reading.sequence(generator, combination, "generators")
+    return _located(inner, f"{path}.{combination}.generators")
+
+
+def _located(found: Any, path: str) -> Iterator[Located]:
+    for index, item in enumerate(found):
+        yield f"{path}[{index}]", item if isinstance(item, Mapping) else {}
+
+
+def all_generators(spec: Mapping[str, Any]) -> Iterator[Located]:
+    """Those at the top and those inside a matrix or merge, two levels down as Argo CD allows."""
+    levels = list(generators(spec))
+    for _ in range(3):
+        below: list[Located] = []
+        for path, generator in levels:
+            yield path, generator
+            for combination in kinds_of(generator):
+                if combination in _COMBINING:
+                    below.extend(children(path, generator, combination))
+        levels = below
+
+
+def kinds_of(generator: Mapping[str, Any]) -> list[str]:
+    """Which generators an entry holds; an empty block counts, null does not."""
+    return [kind for kind in GENERATORS if generator.get(kind) is not None]
+
+
+def unrecognized(spec: Mapping[str, Any]) -> list[int]:
+    """Entries without any generator that Argo CD knows; a selector alone passes, as it does there."""
+    return [
+        index
+        for index, (_, generator) in enumerate(generators(spec))
+        if not kinds_of(generator) and generator.get("selector") is None
+    ]
+
+
+def unrecognized_names(application_set: Mapping[str, Any]) -> list[str]:
+    """What those entries were called before the CRD's schema dropped the unknown key."""
+    indexes = unrecognized(reading.mapping(application_set, "spec"))
+    applied = reading.text(application_set, "metadata", "annotations", names.LAST_APPLIED)
+    if not (indexes and applied):
+        return []
+    try:
+        written = reading.sequence(json.loads(applied), "spec", "generators")
+    except (ValueError, RecursionError):
+        return []
+    found = {
+        next(iter(written[index]))
+        for index in indexes
+        if index < len(written) and isinstance(written[index], Mapping) and written[index]
+    }
+    return sorted(found)
+
+
+def combination_problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
+    """Matrices and merges that the controller refuses, with its words."""
+    for path, generator in generators(spec):
+        yield from _combination_problems(path, generator, depth=1)
+
+
+def _combination_problems(path: str, generator: Mapping[str, Any], *, depth: int) -> Iterator[Problem]:
+    for combination in kinds_of(generator):
+        if combination not in _COMBINING:
+            continue
+        if depth > _DEEPEST:
+            yield Problem(f"{path}.{combination}", "a matrix or merge can be nested once only")
+            continue
+        inner = list(children(path, generator, combination))
+        at = f"{path}.{combination}"
+        yield from (
+            _matrix_size(at, len(inner))
+            if combination == "matrix"
+            else _merge_size(at, len(inner), keys=reading.sequence(generator, "merge", "mergeKeys"))
+        )
+        for child_path, child in inner:
+            found = kinds_of(child)
+            if len(found) > 1:
+                yield Problem(child_path, f"found more than one generator in {combination}.Generators")
+            elif not found:
+                yield Problem(child_path, f"an entry of a {combination} needs one generator")
+            yield from _combination_problems(child_path, child, depth=depth + 1)
+
+
+def _matrix_size(at: str, size: int) -> Iterator[Problem]:
+    if size != _PAIR:
+        amount = "less" if size < _PAIR else "more"
+        yield Problem(f"{at}.generators", f"found {amount} than two generators, Matrix support only two")
+
+
+def _merge_size(at: str, size: int, *, keys: Sequence[Any]) -> Iterator[Problem]:
+    if size < _PAIR:
+        yield Problem(f"{at}.generators", "found less than two generators, Merge requires two or more")
+    if not keys:
+        yield Problem(f"{at}.mergeKeys", "no merge keys were specified, Merge requires at least one")
+
+
+def static_names(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The names that list generators will give, each with its element's path, where they can be told.
+
+    A patch, a template of the generator's own or anything but plain variables in the name hides them.
+    """
+    pattern = name_template(spec)
+    if not is_templated(pattern) or len(pattern) > _MAX_NAME_TEMPLATE or spec.get("templatePatch"):
+        return
+    for path, generator in generators(spec):
+        if kinds_of(generator) != ["list"] or reading.text(generator, "list", "template", "metadata", "name"):
+            continue
+        if generator.get("selector") is not None:
+            continue
+        for index, element in enumerate(reading.sequence(generator, "list", "elements")):
+            name = _rendered(pattern, element)
+            if name:
+                yield f"{path}.list.elements[{index}]", name
+
+
+def name_template(spec: Mapping[str, Any]) -> str:
+    return reading.text(spec, "template", "metadata", "name")
+
+
+def _rendered(pattern: str, element: Any) -> str:
+    """The name, or nothing where it cannot be told."""
+    missing = False
+
+    def fill(found: re.Match[str]) -> str:
+        nonlocal missing
+        text = reading.text(element, *found[1].split("."))
+        missing = missing or not text
+        return text
+
+    name = _VARIABLE.sub(fill, pattern)
+    return "" if missing or is_templated(name) else name
+
+
+def may_give_several(spec: Mapping[str, Any]) -> bool:
+    """Whether the generators can give more than one application."""
+    found = list(generators(spec))
+    if len(found) != 1:
+        return bool(found)
+    generator = found[0][1]
+    if kinds_of(generator) == ["list"]:
+        several = len(reading.sequence(generator, "list", "elements")) > 1
+        return several or bool(reading.text(generator, "list", "elementsYaml"))
+    return bool(kinds_of(generator))
+
+
+def rolling_steps(spec: Mapping[str, Any]) -> Iterator[Located]:
+    steps = reading.sequence(spec, "strategy", "rollingSync", "steps")
+    return _located(steps, "spec.strategy.rollingSync.steps")
+
+
+def expressions(path: str, step: Mapping[str, Any]) -> Iterator[Located]:
+    return _located(reading.sequence(step, "matchExpressions"), f"{path}.matchExpressions")
+
+
+def generated_problem(
+    application: Mapping[str, Any],
+    *,
+    application_set: str,
+    seen: set[str],
+    neighbours: Neighbours,
+    in_cluster_enabled: bool = True,
+) -> str:
+    """What the controller says of one application that a set gave; empty if it is good or not known.
+
+    `seen` holds the names that the set gave before and gets this one.
+    """
+    name = reading.text(application, "metadata", "name")
+    if not name:
+        return (
+            f"ApplicationSet {application_set} contains an application with no name; a name must be set in the "
+            "template's metadata.name or via a templatePatch (generateName is not supported)"
+        )
+    if name in seen:
+        return f"ApplicationSet {application_set} contains applications with duplicate name: {name}"
+    seen.add(name)
+    spec = reading.mapping(application, "spec")
+    project = project_of(spec)
+    if neighbours.project(project) == {}:
+        return f"application references project {project} which does not exist"
+    resolution = resolve(
+        reading.mapping(spec, "destination"),
+        neighbours=neighbours,
+        in_cluster_enabled=in_cluster_enabled,
+    )
+    if resolution is not None and resolution.error:
+        return f"application destination spec is invalid: {resolution.error}"
+    return ""

@@ -1,0 +1,104 @@
+"""What an update or a deletion of a project does to the applications that use it."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from argocd import names, reading
+from argocd.applications import sources as applications_reading
+from argocd.globs import Verdict
+from argocd.judging.neighbours import Cluster
+from argocd.projects.permissions import (
+    Project,
+    application_namespace_permitted,
+    destination_permitted,
+    source_permitted,
+)
+
+Application = Mapping[str, Any]
+Resolve = Callable[[Mapping[str, Any]], Cluster | None]
+"""The cluster that a destination means, or None where it means none or is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Impact:
+    """Names of the applications that could use what they use before, and can no longer."""
+
+    sources: tuple[str, ...] = ()
+    destinations: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
+
+    @property
+    def message(self) -> str:
+        """In the words of Argo CD's API server, which does not look at the namespaces of applications."""
+        parts = [
+            f"{len(broken)} applications {what} became invalid"
+            for what, broken in (
+                ("source", self.sources),
+                ("destination", self.destinations),
+                ("namespace", self.namespaces),
+            )
+            if broken
+        ]
+        return f"as a result of project update {' and '.join(parts)}" if parts else ""
+
+    @property
+    def applications(self) -> list[str]:
+        return sorted({*self.sources, *self.destinations, *self.namespaces})
+
+
+def impact_of(
+    *,
+    old: Project,
+    new: Project,
+    applications: Iterable[Application],
+    resolve: Resolve,
+    control_plane: str,
+    project_clusters: Sequence[Cluster] | None = (),
+) -> Impact:
+    """What was wrong before is not counted."""
+    sources, destinations, namespaces = [], [], []
+    for application in applications:
+        name = reading.text(application, "metadata", "name")
+        spec = reading.mapping(application, "spec")
+        for _, url, _ in applications_reading.repositories(spec):
+            if _is_lost(source_permitted, old, new, url):
+                sources.append(name)
+                break
+        destination = reading.mapping(spec, "destination")
+        cluster = resolve(destination)
+        if cluster is not None and _is_lost(
+            destination_permitted,
+            old,
+            new,
+            server=cluster.server,
+            name=cluster.name,
+            namespace=reading.text(destination, "namespace"),
+            project_clusters=project_clusters,
+        ):
+            destinations.append(name)
+        if _is_lost(
+            application_namespace_permitted,
+            old,
+            new,
+            namespace=reading.text(application, "metadata", "namespace"),
+            control_plane=control_plane,
+        ):
+            namespaces.append(name)
+    return Impact(tuple(sources), tuple(destinations), tuple(namespaces))
+
+
+def _is_lost(
+    permitted: Callable[..., Verdict], old: Project, new: Project, *asked: Any, **by_name: Any
+) -> bool:
+    return (
+        permitted(old, *asked, **by_name) is Verdict.YES
+        and permitted(new, *asked, **by_name) is not Verdict.YES
+    )
+
+
+def deletion_problem(project: str, *, applications: int) -> str:
+    """What the API server says when somebody wants to delete the project; empty where it would."""
+    if project == names.DEFAULT_PROJECT:
+        return f"name '{project}' is reserved and cannot be deleted"
+    return f"project is referenced by {applications} applications" if applications else ""

@@ -1,0 +1,1 @@
+"""Asks the rules; fills in what they ask about."""

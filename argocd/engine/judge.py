@@ -1,0 +1,98 @@
+"""Asks the rules that have something to say about a case, and no others; `argocd.engine.plan` says which these are."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Any
+
+from argocd import reading
+from argocd.agents.autonomous_projects import repeats_by_rewriting
+from argocd.engine.plan import Group, Notice, plan_for
+from argocd.judging.case import Action, Case, Finding, Rule
+from argocd.judging.configuration import Exemption
+from argocd.judging.memo import nothing_found
+from argocd.judging.ratchet import changes_only_what_passes
+from argocd.judging.writers import is_kubernetes_cleaning_up
+from argocd.rules.catalogue import CATALOGUE
+
+MAX_MESSAGE = 1024
+"""Characters of a message: it may quote a field of a megabyte, and a reader wants its beginning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A finding and what is to be done about it.
+
+    With an `exemption` the action is `audit`: its use is reported and changes nothing.
+    """
+
+    finding: Finding
+    action: Action
+    exemption: Exemption | None = None
+
+
+def judge(case: Case, *, today: date, rules: Sequence[Rule] = CATALOGUE) -> list[Judgement]:
+    """Everything that is wrong with the object, in the order of the rules; `today` ends exemptions."""
+    metadata = reading.mapping(case.object, "metadata")
+    if _always_passes(case, metadata):
+        return []
+    judgements: list[Judgement] = []
+    for notice, steps in _asked(case, rules, namespace=reading.text(metadata, "namespace")):
+        if notice and _finds_nothing(notice, case):
+            continue
+        for check, rule, action in steps:
+            try:
+                for finding in check(case):
+                    judgements.append(Judgement(finding, action))  # noqa: PERF401 - keeps what came before a failure
+            except Exception as error:  # noqa: BLE001 - one broken rule must not stop every write to a cluster
+                judgements.append(_failure(rule, error))
+    return weigh(judgements, case, today=today) if judgements else judgements
+
+
+def _asked(case: Case, rules: Sequence[Rule], *, namespace: str) -> tuple[Group, ...]:
+    plan = plan_for(case, rules, namespace=namespace)
+    agenda = plan.for_whole(case.object) if case.old is None else plan.for_change(case.old, case.object)
+    return agenda.fresh if agenda.looks and agenda.looks <= nothing_found(case) else agenda.groups
+
+
+def _finds_nothing(notice: Notice, case: Case) -> bool:
+    try:
+        return not case.once(notice)
+    except Exception:  # noqa: BLE001 - each rule that needs it fails by itself, and says so
+        return False
+
+
+def _always_passes(case: Case, metadata: Mapping[str, Any]) -> bool:
+    return (
+        metadata.get("deletionTimestamp") is not None
+        or (case.old is not None and reading.value(case.old, "metadata", "deletionTimestamp") is not None)
+        or is_kubernetes_cleaning_up(case.writer)
+    )
+
+
+def _failure(rule: Rule, error: Exception) -> Judgement:
+    # The type alone: an exception's text may quote the object, and the object may be a Secret.
+    broken = f"this rule failed with {type(error).__name__} and did not judge to the end"
+    return Judgement(Finding(rule.id, "", broken), Action.WARN)
+
+
+def weigh(judgements: list[Judgement], case: Case, *, today: date) -> list[Judgement]:
+    """What is done in the end: changes that pass anyway and exemptions make findings milder."""
+    configuration = case.surroundings.configuration
+    gentle = case.old is not None and changes_only_what_passes(case.old, case.object)
+    name = reading.text(case.object, "metadata", "name")
+    namespace = reading.text(case.object, "metadata", "namespace")
+    weighed = []
+    for judgement in judgements:
+        finding, action, exemption = judgement.finding, judgement.action, None
+        if len(finding.message) > MAX_MESSAGE:
+            finding = replace(finding, message=f"{finding.message[:MAX_MESSAGE]}…")
+        if action is Action.DENY and (gentle or repeats_by_rewriting(case, finding.rule)):
+            action = Action.WARN
+        if configuration.exemptions:
+            exemption = configuration.exemption_for(
+                finding.rule, namespace=namespace, name=name, writer=case.writer, today=today
+            )
+            action = Action.AUDIT if exemption else action
+        weighed.append(Judgement(finding, action, exemption))
+    return weighed

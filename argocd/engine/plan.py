@@ -1,0 +1,155 @@
+"""Which rules have something to say about a case: worked out once for each configuration, then looked up.
+
+What depends on the configuration alone (which rules speak about a kind in a namespace, and how loudly) is one
+plan; which of its rules an object asks for by the fields that it has or changes is one agenda of that plan.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from argocd import reading
+from argocd.judging.case import Action, Case, Check, Kind, Look, Operation, Rule
+from argocd.judging.configuration import Configuration, NamespacePolicy
+from argocd.judging.memo import Remembered
+from argocd.judging.ratchet import KEYED, Path, differs, path_of
+
+Notice = Callable[[Case], Any]
+Step = tuple[Check, Rule, Action]
+Group = tuple[Notice | None, tuple[Step, ...]]
+"""Neighbours that share one look at the case: most objects need none of them asked."""
+
+_ALWAYS = 1
+"""The bit of rules that name no fields: they are always asked."""
+_MAX_AGENDAS = 512
+"""Of one plan; a cluster's objects have few different sets of marks, and updates change few sets of fields."""
+
+
+class Agenda:
+    """The rules to ask, in their order, with and without those whose look at a project is remembered."""
+
+    __slots__ = ("fresh", "groups", "looks")
+
+    def __init__(self, steps: Iterable[Step]) -> None:
+        self.groups = tuple(_grouped(steps))
+        self.fresh = tuple(group for group in self.groups if not isinstance(group[0], Remembered))
+        self.looks = frozenset(notice for notice, _ in self.groups if isinstance(notice, Remembered))
+
+
+def _grouped(steps: Iterable[Step]) -> Iterator[Group]:
+    for notice, group in groupby(steps, _notice_of):
+        yield notice, tuple(group)
+
+
+def _notice_of(step: Step) -> Notice | None:
+    check = step[0]
+    return check.notice if isinstance(check, Look) else None
+
+
+class _Fields:
+    """The fields that decide which rules are asked, as bits, and the rules with the bits that they wait for."""
+
+    def __init__(self, steps: Iterable[tuple[Step, tuple[str, ...]]]) -> None:
+        bits: dict[Path, int] = {}
+        self._steps: list[tuple[int, Step]] = []
+        for step, fields in steps:
+            mask = 0 if fields else _ALWAYS
+            for field in fields:
+                mask |= bits.setdefault(path_of(field), 2 << len(bits))
+            self._steps.append((mask, step))
+        self.parents: dict[Path, dict[str, int]] = {}
+        for path, bit in bits.items():
+            self.parents.setdefault(path[:-1], {})[path[-1]] = bit
+        self._agendas: dict[int, Agenda] = {}
+
+    def agenda(self, asked: int) -> Agenda:
+        found = self._agendas.get(asked)
+        if found is None:
+            if len(self._agendas) >= _MAX_AGENDAS:
+                self._agendas.clear()
+            found = Agenda(step for mask, step in self._steps if mask & asked)
+            self._agendas[asked] = found
+        return found
+
+
+class Plan:
+    """The rules for one kind, operation and namespace policy."""
+
+    def __init__(self, rules: Iterable[tuple[Rule, Action]]) -> None:
+        steps = [(rule.check, rule, action) for rule, action in rules]
+        self._whole = _Fields((step, _needed(step[1])) for step in steps)
+        self._changes = _Fields((step, step[1].reads) for step in steps)
+
+    def for_whole(self, new: Mapping[str, Any]) -> Agenda:
+        """For an object without an older version: all rules but those that speak of marks that it has not."""
+        asked = _ALWAYS
+        for parent, fields in self._whole.parents.items():
+            if held := reading.mapping(new, *parent):
+                for field, bit in fields.items():
+                    if field in held:
+                        asked |= bit
+        return self._whole.agenda(asked)
+
+    def for_change(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> Agenda:
+        """The rules whose fields differ; fields of what is equal are not looked into."""
+        asked = _ALWAYS
+        for parent, fields in self._changes.parents.items():
+            before, after = reading.mapping(old, *parent), reading.mapping(new, *parent)
+            if parent and before == after:
+                continue
+            for field, bit in fields.items():
+                if before.get(field) != after.get(field) and differs(old, new, (*parent, field)):
+                    asked |= bit
+        return self._changes.agenda(asked)
+
+
+def _needed(rule: Rule) -> tuple[str, ...]:
+    """The fields of which an object must have one; labels and annotations are needed where nothing else is read."""
+    if rule.needs:
+        return rule.needs
+    return rule.reads if all(path_of(read)[:-1] in KEYED for read in rule.reads) else ()
+
+
+class _Plans:
+    """What one configuration makes of the rules, worked out as it is asked for."""
+
+    def __init__(self, configuration: Configuration, rules: Sequence[Rule]) -> None:
+        self.configuration = configuration
+        self.rules = rules
+        self._plans: dict[tuple[Kind, Operation, int], Plan] = {}
+
+    def plan(self, kind: Kind, operation: Operation, namespace: str) -> Plan:
+        policy = self.configuration.policy_for(namespace)
+        key = (kind, operation, id(policy))
+        found = self._plans.get(key)
+        if found is None:
+            found = self._plans[key] = Plan(self._steps(kind, operation, policy))
+        return found
+
+    def _steps(
+        self, kind: Kind, operation: Operation, policy: NamespacePolicy | None
+    ) -> Iterable[tuple[Rule, Action]]:
+        for rule in self.rules:
+            if operation in rule.operations and rule.kinds & {kind, Kind.ANY}:
+                action = self.configuration.action_under(policy, rule)
+                if action is not Action.OFF:
+                    yield rule, action
+
+
+_MAX_CONFIGURATIONS = 16
+"""A process has one, and for a moment the one before it; tests and `check` with several files have more."""
+
+_REMEMBERED: dict[tuple[int, int], _Plans] = {}
+
+
+def plan_for(case: Case, rules: Sequence[Rule], *, namespace: str) -> Plan:
+    # By identity, because hashing the whole configuration would cost more than the rules do. A remembered
+    # plan holds both objects, so their addresses cannot be given to others meanwhile.
+    configuration = case.surroundings.configuration
+    key = (id(configuration), id(rules))
+    found = _REMEMBERED.get(key)
+    if found is None:
+        if len(_REMEMBERED) >= _MAX_CONFIGURATIONS:
+            _REMEMBERED.clear()
+        found = _REMEMBERED[key] = _Plans(configuration, rules)
+    return found.plan(case.kind, case.operation, namespace)

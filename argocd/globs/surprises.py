@@ -1,0 +1,253 @@
+"""Globs that compile and still do not do what they say, each with a text that shows it.
+
+gobwas/glob and a textbook disagree on alternatives, overlaps and empty texts. A pattern is tried on texts made
+from the pattern itself, so that a warning can name one.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
+import re2
+
+from argocd import globs
+from argocd.globs import Verdict
+from argocd.globs import parsing as parsed
+
+# ASCII without \\?*[]{} and zero, said by what it is: the opposite would take 5 ms to compile.
+_PLAIN = r"([\x01-)+->@-Z^-z|~\x7f]*)"
+_ONE_STAR = re.compile(rf"{_PLAIN}\*{{0,2}}{_PLAIN}")
+"""Text around at most one star or pair of them: the only surprise can be that the two sides overlap."""
+_LONG = 300
+"""Characters; what is longer is not tried out."""
+_SAMPLES = 40
+"""Texts for one pattern: enough to vary each of its parts."""
+_VARIANTS = 6
+"""Texts for one part of it."""
+_MANY = 6
+"""Wildcards in one pattern after which it is tried on a text that may take for ever."""
+_LONG_TEXT = 240
+_BRACES = re.compile(r"\\.|\[[^\]]*\]|[{}]", re.DOTALL)
+
+
+class Kind(Enum):
+    PANICS = auto()
+    HANGS = auto()
+    MISLEADS = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Surprise:
+    kind: Kind
+    message: str
+
+
+def surprises(pattern: str, separators: str = "") -> tuple[Surprise, ...]:
+    if len(pattern) <= _LONG:
+        return _remembered(pattern, separators)
+    glob = globs.compiled(pattern, separators)
+    return () if glob.error or glob.matcher else (_too_long(),)
+
+
+@lru_cache(maxsize=2048)
+def _remembered(pattern: str, separators: str) -> tuple[Surprise, ...]:
+    glob = globs.compiled(pattern, separators)
+    if glob.error:
+        return ()
+    if glob.matcher is None:
+        return (_too_long(),)
+    if sides := _ONE_STAR.fullmatch(pattern):
+        return _overlap(glob, *sides.groups()) if "*" in pattern else ()
+    tree = parsed.parse(pattern)
+    shown = list(_tried(tree, glob, separators))
+    # Beside a panic it does not matter what else the pattern might mean.
+    grave = tuple(surprise for surprise in shown if surprise.kind is not Kind.MISLEADS)
+    return grave or (*shown, *(Surprise(Kind.MISLEADS, note) for note in _notes(pattern, tree)))
+
+
+def reads_as(pattern: str, text: str, separators: str = "") -> bool | None:
+    """Whether a reader would say that the pattern matches; None where that cannot be told."""
+    if len(pattern) > _LONG or globs.compiled(pattern, separators).error:
+        return None
+    return bool(_textbook(parsed.parse(pattern), separators).search(text))
+
+
+def _too_long() -> Surprise:
+    return Surprise(Kind.HANGS, "Argo CD would hang on this pattern: it takes too long to read")
+
+
+def _overlap(glob: globs.Glob, left: str, right: str) -> tuple[Surprise, ...]:
+    shared = _shared(left, right)
+    text = left + right[shared:]
+    if not shared or glob.match(text) is Verdict.NO:
+        return ()
+    return (_misleads(text, matches=True),)
+
+
+def _shared(left: str, right: str) -> int:
+    """How much of the second text the first one ends with."""
+    return next((size for size in range(min(len(left), len(right)), 0, -1) if left.endswith(right[:size])), 0)
+
+
+def _misleads(text: str, *, matches: bool) -> Surprise:
+    shown = f"'{text}'" if text else "the empty text"
+    said = (
+        "matches {} although it reads as if it did not"
+        if matches
+        else "does not match {} although it reads as if it did"
+    )
+    return Surprise(Kind.MISLEADS, f"to Argo CD this {said.format(shown)}")
+
+
+def _tried(tree: parsed.Sequence, glob: globs.Glob, separators: str) -> Iterator[Surprise]:
+    """At most one surprise of each kind: the first text that shows it."""
+    textbook = _textbook(tree, separators)
+    shown: set[Kind] = set()
+    for text in dict.fromkeys([*_long_texts(tree), *_samples(tree, separators), ""]):
+        verdict = glob.match(text)
+        if verdict is Verdict.PANIC:
+            surprise = Surprise(Kind.PANICS, f"Argo CD panics when it compares this with '{text}'")
+        elif verdict is Verdict.HANG:
+            surprise = Surprise(
+                Kind.HANGS, f"Argo CD would hang on this: comparing it with '{text[:20]}…' takes for ever"
+            )
+        elif bool(textbook.search(text)) != (verdict is Verdict.YES):
+            surprise = _misleads(text, matches=verdict is Verdict.YES)
+        else:
+            continue
+        if surprise.kind not in shown:
+            shown.add(surprise.kind)
+            yield surprise
+        if surprise.kind is Kind.HANGS:
+            return
+
+
+def _long_texts(tree: parsed.Sequence) -> list[str]:
+    """What takes longest to compare: many places where the literal parts could be."""
+    wildcards = sum(isinstance(part, parsed.AnyRun | parsed.AnyThing) for part in tree.parts)
+    literals = [part.text[0] for part in tree.parts if isinstance(part, parsed.Literal)]
+    if wildcards < _MANY or not literals:
+        return []
+    most = max(set(literals), key=lambda literal: (literals.count(literal), literal))
+    return [most * _LONG_TEXT + _FILLER]
+
+
+_FILLER = "x"
+
+
+def _samples(tree: parsed.Sequence, separators: str) -> Iterator[str]:
+    return islice(_sequence_texts(tree, separators), _SAMPLES)
+
+
+def _sequence_texts(sequence: parsed.Sequence, separators: str) -> Iterator[str]:
+    """The plain case, then each part varied by itself, then all of them, then overlaps."""
+    options = [list(islice(_texts(part, separators), _VARIANTS)) for part in sequence.parts]
+    plain = [texts[0] for texts in options]
+    yield "".join(plain)
+    for place, texts in enumerate(options):
+        for text in texts[1:]:
+            yield "".join([*plain[:place], text, *plain[place + 1 :]])
+    yield "".join(texts[-1] for texts in options)
+    for place in range(len(plain) - 2):
+        left, right = sequence.parts[place], sequence.parts[place + 2]
+        if isinstance(left, parsed.Literal) and isinstance(right, parsed.Literal):
+            shared = _shared(left.text, right.text)
+            yield "".join([*plain[: place + 1], right.text[shared:], *plain[place + 3 :]])
+
+
+def _texts(part: parsed.Part, separators: str) -> Iterator[str]:
+    """Texts that the part should match."""
+    match part:
+        case parsed.Literal(text):
+            yield text
+        case parsed.AnyRun():
+            yield from ("", _FILLER)
+        case parsed.AnyThing():
+            yield from ("", f"{_FILLER}{separators[:1]}{_FILLER}")
+        case parsed.AnyOne():
+            yield _FILLER
+        case parsed.OneOfThese() | parsed.OneBetween():
+            yield from _members(part)
+        case parsed.Choice(branches):
+            # One text of each first, so that the last alternative is tried too.
+            for start, stop in ((0, 1), (1, None)):
+                for branch in branches:
+                    yield from islice(_texts(branch, separators), start, stop)
+        case _:
+            yield from _sequence_texts(part, separators)
+
+
+def _members(part: parsed.OneOfThese | parsed.OneBetween) -> tuple[str, ...]:
+    if isinstance(part, parsed.OneBetween):
+        outside = next((one for one in f"{_FILLER}0~" if not part.low <= one <= part.high), _FILLER)
+        return (outside,) if part.negated else (part.low, part.high)
+    if not part.negated:
+        return part.characters[0], part.characters[-1]
+    # The pattern is short, so one of these is not in it.
+    candidates = map(chr, range(ord(_FILLER), ord(_FILLER) + 2 * _LONG))
+    return (next(one for one in candidates if one not in part.characters),)
+
+
+def _textbook(tree: parsed.Sequence, separators: str) -> Any:
+    """What a reader takes the pattern for."""
+    return re2.compile(rf"(?s)\A(?:{_expression(tree, separators)})\z")
+
+
+def _expression(part: parsed.Part, separators: str) -> str:
+    one = f"[^{re2.escape(separators)}]" if separators else "."
+    match part:
+        case parsed.Literal(text):
+            return str(re2.escape(text))
+        case parsed.AnyRun():
+            return f"{one}*"
+        case parsed.AnyThing():
+            return ".*"
+        case parsed.AnyOne():
+            return one
+        case parsed.OneOfThese(characters, negated):
+            return f"[{'^' if negated else ''}{re2.escape(characters)}]"
+        case parsed.OneBetween(low, high, negated):
+            return f"[{'^' if negated else ''}{re2.escape(low)}-{re2.escape(high)}]"
+        case parsed.Choice(branches):
+            return f"(?:{'|'.join(_expression(branch, separators) for branch in branches)})"
+    return "".join(_expression(inner, separators) for inner in part.parts)
+
+
+def _notes(pattern: str, tree: parsed.Sequence) -> Iterator[str]:
+    """What is easily misread, whether or not a text shows it."""
+    depth = 0
+    for piece in _BRACES.findall(pattern):
+        depth += (piece == "{") - (piece == "}")
+        if depth < 0:
+            yield "a closing brace that nothing opens is a plain character"
+            depth = 0
+    if depth:
+        yield "a brace is not closed"
+    if (len(pattern) - len(pattern.rstrip("\\"))) % 2:
+        yield "the backslash at the end is dropped"
+    if not pattern.isascii():
+        yield "characters beyond ASCII are compared byte by byte, and not always rightly"
+    found = list(_parts(tree))
+    if any(isinstance(part, parsed.Choice) and parsed.Sequence(()) in part.branches for part in found):
+        yield "an alternative is empty"
+    if any(isinstance(part, parsed.OneOfThese) and part.characters.startswith("^") for part in found):
+        yield "`^` negates nothing in a class, that is `!`"
+    if any(isinstance(part, parsed.OneBetween) for part in found):
+        yield "a class holds one range and nothing else: a second one, as in [a-z0-9], does not compile"
+
+
+def _parts(part: parsed.Part) -> Iterator[parsed.Part]:
+    yield part
+    inner = (
+        part.parts
+        if isinstance(part, parsed.Sequence)
+        else part.branches
+        if isinstance(part, parsed.Choice)
+        else ()
+    )
+    for one in inner:
+        yield from _parts(one)

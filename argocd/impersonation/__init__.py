@@ -1,0 +1,1 @@
+"""As which service account an Application syncs."""

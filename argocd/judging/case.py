@@ -1,0 +1,148 @@
+"""The rule model: what a rule is, what it may look at, and what it answers.
+
+A rule is written once and asked by the webhook, the pipeline check, the scan and the explain commands.
+It never raises, whatever the object looks like: objects come from users, and a CRD's schema guarantees
+less than one hopes.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from argocd.judging.configuration import Configuration
+    from argocd.judging.neighbours import Neighbours
+    from argocd.settings.argocd_cm import Settings
+
+Object = Mapping[str, Any]
+
+
+class Operation(StrEnum):
+    CREATE = "CREATE"
+    UPDATE = "UPDATE"
+    DELETE = "DELETE"
+
+
+class Action(StrEnum):
+    DENY = "deny"
+    WARN = "warn"
+    AUDIT = "audit"
+    OFF = "off"
+
+
+class Profile(StrEnum):
+    PARITY = "parity"
+    RECOMMENDED = "recommended"
+
+
+class Kind(StrEnum):
+    """What a rule judges; secrets are told apart by their label, `ANY` is every object there is."""
+
+    PROJECT = "AppProject"
+    APPLICATION = "Application"
+    APPLICATION_SET = "ApplicationSet"
+    REPOSITORY = "repository secret"
+    CLUSTER = "cluster secret"
+    ARGOCD_CM = "argocd-cm"
+    ANY = "any object"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong: `path` is the field in kubectl's notation, `hint` says what to do."""
+
+    rule: str
+    path: str
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Who asks; empty in a pipeline, where nobody has asked yet."""
+
+    user: str = ""
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What is known besides the object: Argo CD's settings, Tiphys's configuration, other objects."""
+
+    settings: "Settings"
+    configuration: "Configuration"
+    neighbours: "Neighbours"
+
+
+Fact = TypeVar("Fact")
+_UNKNOWN: Any = object()
+
+
+@dataclass(slots=True)
+class Case:
+    """One object to judge. On a deletion `object` is the one that goes and `old` is None.
+
+    Nobody changes one; it is not frozen because making it would take three times as long.
+    """
+
+    kind: Kind
+    object: Object
+    surroundings: Surroundings
+    old: Object | None = None
+    operation: Operation = Operation.CREATE
+    writer: Writer = field(default_factory=Writer)
+    facts: dict[Callable[["Case"], Any], Any] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def once(self, find: Callable[["Case"], Fact]) -> Fact:
+        """What the function finds in this case, worked out for the first rule that asks."""
+        fact: Fact = self.facts.get(find, _UNKNOWN)
+        if fact is _UNKNOWN:  # an exception would cost more than most facts do
+            fact = self.facts[find] = find(self)
+        return fact
+
+
+Check = Callable[[Case], Iterable[Finding]]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The check of a rule that shares one look at the case with others: where that finds nothing, none is asked."""
+
+    notice: Callable[[Case], Any]
+    tell: Callable[[Case, Any], Iterable[Finding]]
+    """What this rule says of all that was noticed."""
+
+    def __call__(self, case: Case) -> Iterable[Finding]:
+        noticed = case.once(self.notice)
+        return self.tell(case, noticed) if noticed else ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A stable id and what the docs, the denial, the metric and the SARIF file say about it.
+
+    `reads` names the fields that decide: dotted, with a key that has dots itself in brackets
+    (`spec.roles`, `metadata.annotations[argocd.argoproj.io/hook]`). An update that leaves all of them as
+    they were is not judged, nor is a new object without any of the keys where a rule reads only such keys;
+    a rule that names no fields is asked every time. `needs` names fields without any of which a rule that reads
+    more is silent too. `neighbours` marks a rule that looks at other objects, which speaks in both profiles, by
+    default warns, and is silent where they are unknown. `bad` and `good` are YAML whose last document is judged;
+    those before it are in the cluster already, and an older version of the judged object makes it an update.
+    """
+
+    id: str
+    kinds: frozenset[Kind]
+    profile: Profile
+    action: Action
+    reads: tuple[str, ...]
+    title: str
+    explanation: str
+    bad: str
+    good: str
+    check: Check
+    needs: tuple[str, ...] = ()
+    neighbours: bool = False
+    operations: frozenset[Operation] = frozenset({Operation.CREATE, Operation.UPDATE})

@@ -1,0 +1,1 @@
+"""What an AppProject is to Argo CD."""

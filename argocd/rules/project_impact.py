@@ -1,0 +1,128 @@
+"""What happens to the applications of a project that is changed or deleted."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from argocd import reading
+from argocd.applications import destinations
+from argocd.applications.project_impact import deletion_problem, impact_of
+from argocd.judging.case import Action, Case, Finding, Operation, Profile, Rule
+from argocd.judging.neighbours import Cluster
+from argocd.projects.permissions import effective_project
+from argocd.rules import examples
+from argocd.rules.project_spec import PROJECT
+
+_NAMED = 5
+"""Applications that a message names; the number of all of them is in it too."""
+
+
+def _update(case: Case) -> Iterator[Finding]:
+    neighbours = case.surroundings.neighbours
+    name = reading.text(case.object, "metadata", "name")
+    applications = neighbours.applications_of_project(name)
+    if case.old is None or not applications:
+        return
+
+    def resolve(destination: Mapping[str, Any]) -> Cluster | None:
+        resolution = destinations.resolve(
+            destination, neighbours=neighbours, in_cluster_enabled=case.surroundings.settings.in_cluster
+        )
+        return resolution.cluster if resolution else None
+
+    impact = impact_of(
+        old=_effective(case.old, case),
+        new=_effective(case.object, case),
+        applications=applications,
+        resolve=resolve,
+        control_plane=case.surroundings.configuration.argocd.namespace,
+        project_clusters=neighbours.clusters_of_project(name),
+    )
+    if impact.message:
+        yield Finding(
+            "project/update-breaks-applications",
+            "spec",
+            f"{impact.message}: {_names(impact.applications)}",
+            "Change or delete these applications first, or keep what they use.",
+        )
+
+
+def _effective(project: Mapping[str, Any], case: Case) -> Mapping[str, Any]:
+    """With what belongs to it and what global projects add, as far as that is known."""
+    surroundings = case.surroundings
+    whole = effective_project(project, settings=surroundings.settings, neighbours=surroundings.neighbours)
+    return project if whole is None else whole
+
+
+def _deletion(case: Case) -> Iterator[Finding]:
+    name = reading.text(case.object, "metadata", "name")
+    namespace = reading.text(case.object, "metadata", "namespace")
+    if namespace and namespace != case.surroundings.configuration.argocd.namespace:
+        return  # Argo CD never used it
+    applications = case.surroundings.neighbours.applications_of_project(name) or ()
+    if problem := deletion_problem(name, applications=len(applications)):
+        users = [reading.text(application, "metadata", "name") for application in applications]
+        yield Finding(
+            "project/deletion",
+            "metadata.name",
+            f"{problem}: {_names(sorted(users))}" if users else problem,
+            "Delete these applications or give them another project first."
+            if users
+            else "Take its rights away instead.",
+        )
+
+
+def _names(applications: list[str]) -> str:
+    named = ", ".join(applications[:_NAMED])
+    return f"{named}, …" if len(applications) > _NAMED else named
+
+
+def _project(namespaces: str) -> str:
+    return examples.project(
+        spec=f"sourceRepos: ['https://git.example.com/*']\ndestinations: [{{server: '*', namespace: '{namespaces}'}}]"
+    )
+
+
+_APPLICATION = examples.application()
+
+RULES = (
+    Rule(
+        id="project/update-breaks-applications",
+        kinds=PROJECT,
+        profile=Profile.PARITY,
+        action=Action.WARN,
+        reads=(
+            "spec.destinations",
+            "spec.permitOnlyProjectScopedClusters",
+            "spec.sourceNamespaces",
+            "spec.sourceRepos",
+        ),
+        title="A change of a project leaves its applications what they use",
+        explanation=(
+            "Applications whose repository, destination or namespace the project permitted before and would no longer "
+            "permit. Argo CD's API server refuses such a change, but for namespaces; here it is a warning, because "
+            "one apply may change the applications too."
+        ),
+        bad=_APPLICATION + examples.BEFORE + _project("shop") + examples.BEFORE + _project("tools"),
+        good=_APPLICATION + examples.BEFORE + _project("shop") + examples.BEFORE + _project("shop*"),
+        check=_update,
+        neighbours=True,
+        operations=frozenset({Operation.UPDATE}),
+    ),
+    Rule(
+        id="project/deletion",
+        kinds=PROJECT,
+        profile=Profile.PARITY,
+        action=Action.DENY,
+        reads=(),
+        title="A project that is used is not deleted",
+        explanation=(
+            "Applications without their project are neither synced nor deleted properly. Argo CD's API server refuses "
+            "to delete a project that applications use, and the default project always."
+        ),
+        bad=_APPLICATION + examples.BEFORE + _project("shop"),
+        good=_project("shop"),
+        check=_deletion,
+        neighbours=True,
+        operations=frozenset({Operation.DELETE}),
+    ),
+)

@@ -1,0 +1,1 @@
+"""argocd-cm, and the Secrets of clusters and repositories."""

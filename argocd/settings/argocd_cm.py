@@ -1,0 +1,178 @@
+"""`argocd-cm` as a typed value, whatever the ConfigMap holds.
+
+Argo CD reads most keys leniently and so does this: what it would ignore is ignored here too, and rules
+about argocd-cm say so. `Settings()` is an empty ConfigMap on the default version.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from argocd import names, reading, safe_yaml
+from argocd.judging.configuration import Behaviour, Configuration, Version
+
+IMPERSONATION_SINCE: Version = (2, 13)
+ENFORCED_KEY_SINCE: Version = (3, 5)
+"""Before it, an application without a matching account always failed to sync."""
+ANNOTATION_BY_DEFAULT_SINCE: Version = (3, 0)
+
+
+class TrackingMethod(StrEnum):
+    """`UNKNOWN` is any other text: Argo CD then writes annotations, and trusts every one it reads."""
+
+    LABEL = "label"
+    ANNOTATION = "annotation"
+    ANNOTATION_AND_LABEL = "annotation+label"
+    UNKNOWN = "unknown"
+
+    @classmethod
+    def of(cls, text: str) -> "TrackingMethod":
+        return next((method for method in cls if method == text), cls.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Impersonation:
+    """`by_released_key` and `by_proposed_key` say which switch is on, `enabled` what that means here."""
+
+    enabled: bool = False
+    enforced: bool = True
+    by_released_key: bool = False
+    by_proposed_key: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceFilter:
+    """One entry of the exclusions or inclusions; an empty list means all."""
+
+    groups: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    clusters: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GlobalProject:
+    """A project whose permissions are added to those that the selector selects."""
+
+    project: str
+    selector: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """`installation_id` has three states: None (no key), empty (the admin opted out), an id.
+
+    `application_namespaces` is None where nobody knows which namespaces Argo CD was started with, and so
+    is `allowed_scm_providers` for the addresses of code forges (an empty list allows all);
+    `unreadable` names the keys whose YAML Argo CD cannot read either. `known` is False where no argocd-cm
+    was seen: rules that would complain about a default then keep silent.
+    """
+
+    known: bool = False
+    tracking_method: TrackingMethod = TrackingMethod.ANNOTATION
+    instance_label: str = names.INSTANCE_LABEL
+    installation_id: str | None = None
+    impersonation: Impersonation = field(default_factory=Impersonation)
+    exclusions: tuple[ResourceFilter, ...] = ()
+    inclusions: tuple[ResourceFilter, ...] = ()
+    global_projects: tuple[GlobalProject, ...] = ()
+    in_cluster: bool = True
+    application_namespaces: tuple[str, ...] | None = None
+    allowed_scm_providers: tuple[str, ...] | None = None
+    unreadable: tuple[str, ...] = ()
+
+
+def read_settings(
+    argocd_cm: Mapping[str, Any] | None,
+    *,
+    configuration: Configuration,
+    command_parameters: Mapping[str, Any] | None = None,
+) -> Settings:
+    """The settings in `argocd-cm` and, for the two that Argo CD is started with, `argocd-cmd-params-cm`."""
+    data = reading.mapping(argocd_cm, "data")
+    unreadable: list[str] = []
+    return Settings(
+        known=argocd_cm is not None,
+        tracking_method=_tracking_method(data, configuration.argocd.version),
+        instance_label=reading.text(data, names.INSTANCE_LABEL_KEY) or names.INSTANCE_LABEL,
+        installation_id=_installation_id(data),
+        impersonation=_impersonation(data, configuration),
+        exclusions=_filters(data, names.RESOURCE_EXCLUSIONS_KEY, unreadable),
+        inclusions=_filters(data, names.RESOURCE_INCLUSIONS_KEY, unreadable),
+        global_projects=_global_projects(data, unreadable),
+        in_cluster=reading.text(data, names.IN_CLUSTER_ENABLED_KEY) != "false",
+        application_namespaces=_started_with(command_parameters, names.APPLICATION_NAMESPACES_KEY),
+        allowed_scm_providers=_started_with(command_parameters, names.ALLOWED_SCM_PROVIDERS_KEY),
+        unreadable=tuple(unreadable),
+    )
+
+
+def _tracking_method(data: Mapping[str, Any], version: Version) -> TrackingMethod:
+    for key in (names.TRACKING_METHOD_KEY, names.PROPOSED_TRACKING_METHOD_KEY):
+        if text := reading.text(data, key):
+            return TrackingMethod.of(text)
+    if version < ANNOTATION_BY_DEFAULT_SINCE:
+        return TrackingMethod.LABEL
+    return TrackingMethod.ANNOTATION
+
+
+def _installation_id(data: Mapping[str, Any]) -> str | None:
+    return reading.text(data, names.INSTALLATION_ID_KEY) if names.INSTALLATION_ID_KEY in data else None
+
+
+def _impersonation(data: Mapping[str, Any], configuration: Configuration) -> Impersonation:
+    version = configuration.argocd.version
+    released = reading.text(data, names.IMPERSONATION_ENABLED_KEY) == "true"
+    proposed = reading.text(data, names.PROPOSED_IMPERSONATION_KEY) == "true"
+    counts = proposed if configuration.impersonation.behaviour is Behaviour.PROPOSAL else False
+    return Impersonation(
+        enabled=(released and version >= IMPERSONATION_SINCE) or counts,
+        enforced=(
+            version < ENFORCED_KEY_SINCE or reading.text(data, names.IMPERSONATION_ENFORCED_KEY) != "false"
+        ),
+        by_released_key=released,
+        by_proposed_key=proposed,
+    )
+
+
+def _yaml_list(data: Mapping[str, Any], key: str, unreadable: list[str]) -> list[Any]:
+    try:
+        loaded = safe_yaml.load(reading.text(data, key))
+    except safe_yaml.YamlError:
+        unreadable.append(key)
+        return []
+    if loaded is None or isinstance(loaded, list):
+        return loaded or []
+    unreadable.append(key)
+    return []
+
+
+def _filters(data: Mapping[str, Any], key: str, unreadable: list[str]) -> tuple[ResourceFilter, ...]:
+    return tuple(
+        ResourceFilter(
+            groups=tuple(reading.texts(entry, "apiGroups")),
+            kinds=tuple(reading.texts(entry, "kinds")),
+            clusters=tuple(reading.texts(entry, "clusters")),
+        )
+        for entry in _yaml_list(data, key, unreadable)
+        if isinstance(entry, Mapping)
+    )
+
+
+def _global_projects(data: Mapping[str, Any], unreadable: list[str]) -> tuple[GlobalProject, ...]:
+    return tuple(
+        GlobalProject(
+            project=reading.text(entry, "projectName"),
+            selector=reading.mapping(entry, "labelSelector"),
+        )
+        for entry in _yaml_list(data, names.GLOBAL_PROJECTS_KEY, unreadable)
+        if isinstance(entry, Mapping)
+    )
+
+
+def _started_with(command_parameters: Mapping[str, Any] | None, key: str) -> tuple[str, ...] | None:
+    """A comma list among the parameters that Argo CD was started with."""
+    if command_parameters is None:
+        return None
+    text = reading.text(command_parameters, "data", key)
+    return tuple(part.strip() for part in text.split(",") if part.strip())

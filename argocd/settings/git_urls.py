@@ -1,0 +1,46 @@
+"""Repository URLs as Argo CD compares them.
+
+Both sides of a comparison are normalised: lower case, no `.git`, `git@host:path` as `host/path`. A URL that
+Go's net/url cannot read, `ssh://git@host:org/repo` for one, becomes empty, and so equals every other such URL.
+"""
+
+import re
+from functools import lru_cache
+
+from argocd.go import net_url, runes
+
+_PLAIN = re.compile(r"https?://[a-z0-9.-]+(?::[0-9]+)?(?:/[a-z0-9_.~/*-]*)?")
+"""What most are, and what stays as it is when it is read and written again."""
+_SSH = re.compile(r"(ssh://)?([^/:]*?)@[^@]+")
+
+_LONG = 2000
+"""Characters; longer ones are not worth remembering."""
+
+
+def normalize(url: str) -> str:
+    return _remembered(url) if len(url) <= _LONG else _normalize(url)
+
+
+def is_plain(url: str) -> bool:
+    """Whether it is what most are: nothing changes when it is normalised, or its `.git` is lost."""
+    return _PLAIN.fullmatch(url) is not None
+
+
+def same(one: str, other: str) -> bool:
+    """Whether both mean the same repository; two that nobody can read do not."""
+    normalized = normalize(one)
+    return bool(normalized) and normalized == normalize(other)
+
+
+def _normalize(url: str) -> str:
+    url = runes.lower(runes.trim(url))
+    bare = url.removesuffix(".git")
+    if is_plain(bare):
+        return bare
+    if _SSH.fullmatch(url) and not url.startswith("ssh://"):
+        # A colon after the host would count as the beginning of a port.
+        url = f"ssh://{url.replace(':', '/', 1)}"
+    return (net_url.rewritten(url.removesuffix(".git")) or "").removeprefix("ssh://")
+
+
+_remembered = lru_cache(maxsize=4096)(_normalize)

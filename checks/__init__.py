@@ -1,0 +1,1 @@
+"""Manifests and clusters judged by the rules: `tiphys check` and `tiphys scan`."""

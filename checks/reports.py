@@ -1,0 +1,302 @@
+"""Findings in the forms that people and programs read. Each function returns the whole report as text."""
+
+import hashlib
+import json
+import re
+import sys
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import click
+
+from argocd.judging.case import Action
+from argocd.rules.catalogue import CATALOGUE
+from checks.check import Found, Result
+from checks.manifests import Place
+from tiphys import __version__
+
+WIDTH = 80
+
+SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_COLOURS = {Action.DENY: "red", Action.WARN: "yellow", Action.AUDIT: "cyan"}
+_LEVELS = {Action.DENY: "error", Action.WARN: "warning", Action.AUDIT: "note"}
+
+
+def text(result: Result) -> str:
+    """For a terminal: by file, wrapped at 80 columns, a summary last. Colours are for `click.echo` to keep or drop."""
+    lines: list[str] = []
+    last = ""
+    for found in result.findings:
+        if found.place.file != last:
+            lines += [""] if lines else []
+            lines.append(click.style(visible(found.place.file), bold=True))
+            last = found.place.file
+        lines += _entry(found)
+    for broken in result.unreadable:
+        lines += [""] if lines else []
+        lines.append(click.style(visible(str(broken.place)), bold=True))
+        lines += _wrapped(visible(f"unreadable: {broken.message}"), indent="  ")
+    return "\n".join([*lines, *([""] if lines else []), summary(result), ""])
+
+
+def _entry(found: Found) -> list[str]:
+    action = found.action.value if not found.exempted else f"exempted ({visible(found.exempted)})"
+    place = f"{found.place.line}:{found.place.column}" if found.place.line else ""
+    where = f"{found.path}: " if found.path else ""
+    coloured = click.style(action, fg=None if found.exempted else _COLOURS[found.action])
+    lines = [
+        f"  {f'{place}  ':<8}{coloured}  {found.rule}" if place else f"  {coloured}  {found.rule}",
+        *_wrapped(visible(f"{found.about}: {where}{found.message}"), indent="      "),
+    ]
+    if found.hint:
+        lines += _wrapped(visible(f"→ {found.hint}"), indent="      ", more="        ")
+    return lines
+
+
+def remark(told: str) -> None:
+    """To standard error: on a terminal wrapped as the report is, else one line, which programs find."""
+    lines = _wrapped(visible(told), indent="", more="  ") if sys.stderr.isatty() else [visible(told)]
+    click.echo("\n".join(lines), err=True)
+
+
+def visible(value: str) -> str:
+    """Without what a terminal would obey or XML cannot hold: manifests are written by others."""
+    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", value)
+
+
+def _wrapped(line: str, *, indent: str, more: str | None = None) -> list[str]:
+    return textwrap.wrap(
+        line,
+        WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent if more is None else more,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def summary(result: Result) -> str:
+    counts = Counter(found.action for found in result.findings)
+    parts = [
+        f"{counts[action]} {word}{'s' if counts[action] != 1 else ''}"
+        for action, word in ((Action.DENY, "denial"), (Action.WARN, "warning"), (Action.AUDIT, "audit note"))
+        if counts[action] or action is not Action.AUDIT
+    ]
+    if result.unreadable:
+        parts.append(f"{len(result.unreadable)} unreadable")
+    objects = f"{result.objects} object{'s' if result.objects != 1 else ''}"
+    if not result.files:
+        return f"{', '.join(parts)} in {objects}"
+    return f"{', '.join(parts)} in {result.files} file{'s' if result.files != 1 else ''} with {objects}"
+
+
+def as_json(result: Result) -> str:
+    return (
+        json.dumps(
+            {
+                "version": 1,
+                "files": result.files,
+                "objects": result.objects,
+                "findings": [
+                    {
+                        "rule": found.rule,
+                        "action": found.action.value,
+                        "file": found.place.file,
+                        "line": found.place.line,
+                        "column": found.place.column,
+                        "object": found.about,
+                        "path": found.path,
+                        "message": found.message,
+                        "hint": found.hint,
+                        "exempted": found.exempted,
+                        "fingerprint": fingerprint(found),
+                    }
+                    for found in result.findings
+                ],
+                "unreadable": [
+                    {
+                        "file": broken.place.file,
+                        "line": broken.place.line,
+                        "column": broken.place.column,
+                        "message": broken.message,
+                    }
+                    for broken in result.unreadable
+                ],
+            },
+            indent=2,
+        )
+        + "\n"
+    )
+
+
+def sarif(result: Result) -> str:
+    used = sorted({found.rule for found in result.findings})
+    titles = {rule.id: rule for rule in CATALOGUE}
+    rules = [
+        {
+            "id": rule,
+            "shortDescription": {"text": titles[rule].title if rule in titles else rule},
+            "fullDescription": {"text": titles[rule].explanation if rule in titles else rule},
+        }
+        for rule in used
+    ]
+    results = [
+        {
+            "ruleId": found.rule,
+            "ruleIndex": used.index(found.rule),
+            "level": _LEVELS[found.action],
+            "message": {"text": _sentence(found)},
+            "locations": [_location(found.place)],
+            "partialFingerprints": {"tiphys/v1": fingerprint(found)},
+            **(
+                {"suppressions": [{"kind": "external", "justification": found.exempted}]}
+                if found.exempted
+                else {}
+            ),
+        }
+        for found in result.findings
+    ]
+    notifications = [
+        {
+            "level": "error",
+            "message": {"text": broken.message},
+            "locations": [_location(broken.place)],
+        }
+        for broken in result.unreadable
+    ]
+    run: dict[str, Any] = {
+        "tool": {"driver": {"name": "tiphys", "version": __version__, "rules": rules}},
+        "results": results,
+        "invocations": [
+            {"executionSuccessful": not result.unreadable, "toolExecutionNotifications": notifications}
+        ],
+    }
+    return json.dumps({"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+
+
+def _location(place: Place) -> dict[str, Any]:
+    physical: dict[str, Any] = {"artifactLocation": {"uri": quote(Path(place.file).as_posix())}}
+    if place.line:
+        physical["region"] = {"startLine": place.line, "startColumn": place.column}
+    return {"physicalLocation": physical}
+
+
+def junit(result: Result) -> str:
+    """As Apache Ant's schema wants it, the strictest of those in use: what it takes, other readers take.
+
+    A test case for each finding and each unreadable place; a case has no output there, so what is only a
+    warning is a passed case, and is told in the output of the suite.
+    """
+    from xml.etree import ElementTree as ET  # noqa: PLC0415 - the other forms need none of it
+
+    suites = ET.Element("testsuites")
+    suite = ET.SubElement(
+        suites,
+        "testsuite",
+        name="tiphys check",
+        package="tiphys",
+        id="0",
+        hostname="localhost",  # the schema's word for one that nobody needs to know
+        timestamp=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S"),
+        tests=str(max(len(result.findings) + len(result.unreadable), 1)),
+        failures=str(sum(found.action is Action.DENY for found in result.findings)),
+        errors=str(len(result.unreadable)),
+        time="0",
+    )
+    ET.SubElement(suite, "properties")
+
+    def case_of(classname: str, name: str) -> ET.Element:
+        return ET.SubElement(suite, "testcase", classname=classname, name=visible(name), time="0")
+
+    output = []
+    for found in result.findings:
+        case = case_of(found.rule, f"{found.place} {found.about}")
+        if found.action is Action.DENY:
+            told = ET.SubElement(case, "failure", message=visible(found.message), type=found.rule)
+            told.text = _sentence(found)
+        else:
+            output.append(f"{found.place} {found.action.value} {found.rule}: {_sentence(found)}")
+    for broken in result.unreadable:
+        case = case_of("unreadable", str(broken.place))
+        told = ET.SubElement(case, "error", message=visible(broken.message), type="unreadable")
+        told.text = visible(broken.message)
+    if not result.findings and not result.unreadable:
+        case_of("tiphys", summary(result))
+    ET.SubElement(suite, "system-out").text = visible("\n".join(output))
+    ET.SubElement(suite, "system-err")
+    ET.indent(suites)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(suites, encoding="unicode") + "\n"
+
+
+def github(result: Result) -> str:
+    """Workflow commands: GitHub shows them beside the changed lines."""
+    lines = []
+    for found in result.findings:
+        level = {"error": "error", "warning": "warning", "note": "notice"}[_LEVELS[found.action]]
+        lines.append(_command(level, found.place, found.rule, _sentence(found)))
+    lines += [_command("error", broken.place, "unreadable", broken.message) for broken in result.unreadable]
+    return "\n".join([*lines, summary(result), ""])
+
+
+def _command(level: str, place: Place, title: str, message: str) -> str:
+    def quoted(value: str, *more: tuple[str, str]) -> str:
+        for plain, code in (("%", "%25"), ("\r", "%0D"), ("\n", "%0A"), *more):
+            value = value.replace(plain, code)
+        return value
+
+    inside = ((":", "%3A"), (",", "%2C"))
+    file, title = quoted(visible(place.file), *inside), quoted(title, *inside)
+    where = f",line={place.line},col={place.column}" if place.line else ""
+    return f"::{level} file={file}{where},title={title}::{quoted(message)}"
+
+
+def markdown(result: Result) -> str:
+    """For a comment on a merge request."""
+    lines = [f"**{summary(result)}**", ""]
+    if result.findings:
+        lines += ["| | where | what |", "|---|---|---|"]
+        lines += [
+            f"| {found.action.value} `{found.rule}` | {_cell(str(found.place))} | {_cell(_sentence(found))} |"
+            for found in result.findings
+        ]
+    lines += [
+        f"- unreadable: {_cell(str(broken.place))}: {_cell(broken.message)}" for broken in result.unreadable
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _cell(value: str) -> str:
+    return visible(value).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+
+
+def _sentence(found: Found) -> str:
+    where = f"{found.path}: " if found.path else ""
+    hint = f" ({found.hint})" if found.hint else ""
+    return visible(f"{found.about}: {where}{found.message}{hint}")
+
+
+def fingerprint(found: Found) -> str:
+    """The same finding tomorrow, also when lines above it have moved."""
+    key = f"{found.rule}\0{found.place.file}\0{found.about}\0{found.path}\0{found.message}"
+    return hashlib.sha256(key.encode()).hexdigest()[:32]
+
+
+FORMATS: dict[str, Callable[[Result], str]] = {
+    "text": text,
+    "json": as_json,
+    "sarif": sarif,
+    "junit": junit,
+    "github": github,
+    "markdown": markdown,
+}
+
+
+def without(findings: Iterable[Found], known: set[str]) -> list[Found]:
+    """Those that a baseline does not hold."""
+    return [found for found in findings if fingerprint(found) not in known]

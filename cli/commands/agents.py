@@ -1,0 +1,326 @@
+"""`tiphys agents`: the fleet of a principal."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+
+from argocd import names
+from certs.authority import KeyType
+from checks.reports import visible
+from cli.options.fleet import (
+    KEY_TYPE,
+    certificate_lines,
+    certificate_told,
+    days,
+    now,
+    on_principal,
+    operating,
+    show,
+    table,
+)
+from cli.options.optional_cluster import asking_principal
+from kube.live import LiveStore
+from sidecars.fleet.agents import Fleet, Registered, Trouble, fingerprint_of
+from sidecars.fleet.pki import LEAF_LIFETIME
+from sidecars.fleet.principal_client import NOBODY, Told, ask_principal
+from sidecars.principal.standing import Standing
+from sidecars.wire.auth.blocklist import Blocklist
+from tiphys.errors import CallError
+
+UNKNOWN = "-"
+MESSAGE_WIDTH = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """All that is known about a fleet at one time."""
+
+    agents: Sequence[Registered]
+    told: Told
+    blocked: Blocklist
+    troubles: dict[str, Trouble]
+
+    def is_blocked(self, agent: Registered) -> bool:
+        return bool(self.blocked.fingerprints.intersection(agent.fingerprints))
+
+
+@click.group()
+def command() -> None:
+    """The agents that a principal knows by their cluster Secrets."""
+
+
+@command.command("create")
+@operating
+@click.argument("agent")
+@click.option(
+    "--resource-proxy-address",
+    default=f"{names.RESOURCE_PROXY_SERVICE}:9090",
+    show_default=True,
+    help="Where Argo CD reaches the agent's cluster.",
+)
+@click.option(
+    "--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label of the cluster; may be repeated."
+)
+@click.option("--create-namespace", is_flag=True, help="Make the namespace AGENT for its Applications too.")
+@days(LEAF_LIFETIME)
+@KEY_TYPE
+def create_command(agent: str, **given: Any) -> None:
+    """Make an agent known: its cluster Secret, as argocd-agentctl makes it."""
+    labels = dict(_label(each) for each in given["labels"])
+
+    async def create(store: LiveStore) -> Registered:
+        return await _fleet(store, given).create(
+            agent,
+            proxy_address=given["resource_proxy_address"],
+            labels=labels,
+            create_namespace=given["create_namespace"],
+            now=now(),
+            lifetime=timedelta(days=given["days"]),
+            key_type=KeyType(given["key_type"]),
+        )
+
+    made = on_principal(given, create)
+    lines = [
+        f"made agent {made.name}: Secret {given['principal_namespace']}/{made.secret}, {made.server}",
+        f"next: tiphys pki issue agent {made.name} --agent-context CONTEXT",
+    ]
+    show(given, lines=lines, agent=_registered_told(made))
+
+
+@command.command("list")
+@operating
+@asking_principal
+def list_command(**given: Any) -> None:
+    """Show the fleet: mode, connection, lag and queue as the principal tells, errors as Applications show them."""
+    look = on_principal(given, lambda store: _look(store, given))
+    head = ("NAME", "MODE", "CONNECTED", "LAG", "QUEUE", "BLOCKED", "LAST ERROR")
+    rows = [_row(each, look) for each in look.agents]
+    lines = table(head, rows) if rows else [f"no agents in {given['principal_namespace']}"]
+    if look.told.problem:
+        lines.append(f"the principal did not answer, so {UNKNOWN} stands for unknown: {look.told.problem}")
+    show(
+        given,
+        lines=lines,
+        agents=[_told(each, look) for each in look.agents],
+        principal={"source": look.told.source, "problem": look.told.problem},
+    )
+
+
+@command.command("inspect")
+@operating
+@asking_principal
+@click.argument("agent")
+def inspect_command(agent: str, **given: Any) -> None:
+    """Show all that is known about one agent."""
+    look = on_principal(given, lambda store: _look(store, given, only=agent))
+    (found,) = look.agents
+    standing, trouble = look.told.standings.get(found.name), look.troubles.get(found.name)
+    lines = [
+        f"agent {found.name}",
+        f"  cluster: Secret {given['principal_namespace']}/{found.secret}, {found.server}"
+        + (", registered by itself" if found.self_registered else ""),
+        f"  {_standing_line(standing, look.told)}",
+        f"  last error: {_trouble_line(trouble)}",
+        f"  blocked: {'yes' if look.is_blocked(found) else 'no'}",
+        *(f"  certificate {each}{_blocked_word(each, look.blocked)}" for each in found.fingerprints),
+        *(certificate_lines(found.proxy, at=now()) if found.proxy else []),
+    ]
+    proxy = certificate_told(found.proxy, at=now()) if found.proxy else None
+    show(given, lines=lines, agent={**_told(found, look), "proxyCertificate": proxy})
+
+
+def naming_certificates(command: Any) -> Any:
+    for option in (
+        click.option("--fingerprint", help="The SHA-256 of one, in hex."),
+        click.option(
+            "--certificate",
+            type=click.Path(path_type=Path),
+            help="A certificate of the agent that is not known here.",
+        ),
+        click.argument("agent"),
+    ):
+        command = option(command)
+    return operating(command)
+
+
+@command.command("block")
+@naming_certificates
+def block_command(agent: str, **given: Any) -> None:
+    """Lock an agent out: all certificates known here, or the given one. Principals cut its stream at once."""
+    done = _with_certificates(agent, given, Fleet.block)
+    lines = [f"blocked {agent}: {each}" for each in done]
+    show(given, lines=lines, agent=agent, blocked=list(done))
+
+
+@command.command("unblock")
+@naming_certificates
+def unblock_command(agent: str, **given: Any) -> None:
+    """Let an agent in again."""
+    done = _with_certificates(agent, given, Fleet.unblock)
+    lines = [f"no longer blocked, {agent}: {each}" for each in done]
+    show(given, lines=lines, agent=agent, unblocked=list(done))
+
+
+def _with_certificates(
+    agent: str, given: dict[str, Any], act: Callable[[Fleet, Sequence[str]], Awaitable[None]]
+) -> tuple[str, ...]:
+    async def acted(store: LiveStore) -> tuple[str, ...]:
+        fingerprints = await _fingerprints(store, agent, given)
+        await act(_fleet(store, given), fingerprints)
+        return fingerprints
+
+    return on_principal(given, acted)
+
+
+@command.command("remove")
+@operating
+@click.argument("agent")
+@click.option("--keep-certificates", is_flag=True, help="Do not put its certificates on the blocklist.")
+@click.option("--yes", is_flag=True, help="Do it; without this only tell what it means.")
+def remove_command(agent: str, *, keep_certificates: bool, yes: bool, **given: Any) -> None:
+    """Forget an agent: its cluster Secret goes, its certificates are blocked, its Applications stay."""
+
+    async def remove(store: LiveStore) -> tuple[Registered, int | None]:
+        fleet = _fleet(store, given)
+        if not yes:
+            return await fleet.get(agent), None
+        return await fleet.remove(agent, block=not keep_certificates)
+
+    found, left = on_principal(given, remove)
+    blocked = [] if keep_certificates else list(found.fingerprints)
+    where = f"Secret {given['principal_namespace']}/{found.secret}"
+    if left is None:
+        lines = [
+            f"would delete {where} and block {len(blocked)} certificates; --yes does it",
+        ]
+    else:
+        lines = [f"removed agent {agent}: {where}", *(f"blocked {each}" for each in blocked)]
+        if left:
+            lines.append(
+                f"{left} Applications stay in namespace {agent}: delete them, or give them to another agent"
+            )
+    show(
+        given, lines=lines, agent=agent, removed=left is not None, blocked=blocked, applicationsLeft=left or 0
+    )
+
+
+async def _look(store: LiveStore, given: dict[str, Any], *, only: str = "") -> Look:
+    fleet = _fleet(store, given)
+    agents = [await fleet.get(only)] if only else await fleet.all()
+    told = NOBODY
+    if agents:
+        told = await ask_principal(
+            store,
+            namespace=given["principal_namespace"],
+            service=given["principal_service"],
+            url=given["principal_url"],
+        )
+    return Look(
+        agents=agents, told=told, blocked=await fleet.blocked(), troubles=await fleet.troubles(agents)
+    )
+
+
+async def _fingerprints(store: LiveStore, agent: str, given: dict[str, Any]) -> tuple[str, ...]:
+    """Given ones, or all that are known."""
+    if given["certificate"] is not None:
+        return (_read_fingerprint(given["certificate"]),)
+    if given["fingerprint"]:
+        plain = given["fingerprint"].replace(":", "").upper()
+        if not Blocklist.of({"data": {plain: ""}}).fingerprints:
+            raise CallError(f"{given['fingerprint']!r} is no SHA-256 in hex: 64 digits")
+        return (plain,)
+    known = (await _fleet(store, given).get(agent)).fingerprints
+    if not known:
+        raise CallError(
+            f"no certificate of {agent} is known here: give --certificate FILE or --fingerprint HEX"
+        )
+    return known
+
+
+def _read_fingerprint(path: Path) -> str:
+    try:
+        return fingerprint_of(path.read_bytes(), origin=str(path))
+    except OSError as error:
+        raise CallError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _row(agent: Registered, look: Look) -> tuple[str, ...]:
+    standing, trouble = look.told.standings.get(agent.name), look.troubles.get(agent.name)
+    blocked = "yes" if look.is_blocked(agent) else "no"
+    error = visible(_trouble_line(trouble))
+    shortened = error if len(error) <= MESSAGE_WIDTH else f"{error[: MESSAGE_WIDTH - 1]}…"
+    if standing is None:
+        connected = UNKNOWN if look.told.problem else "no"
+        return agent.name, UNKNOWN, connected, UNKNOWN, UNKNOWN, blocked, shortened
+    return (
+        agent.name,
+        standing.mode,
+        "yes" if standing.connected else "no",
+        f"{standing.lag_seconds:.1f} s" if standing.queue else "0",
+        str(standing.queue),
+        blocked,
+        shortened,
+    )
+
+
+def _standing_line(standing: Standing | None, told: Told) -> str:
+    if standing is None:
+        return (
+            f"connection unknown: {told.problem}" if told.problem else "not seen since the principal started"
+        )
+    return (
+        f"{standing.mode}, {'connected' if standing.connected else 'not connected'},"
+        f" {standing.queue} events ({standing.queue_bytes} bytes) wait, the oldest for {standing.lag_seconds:.1f} s"
+    )
+
+
+def _trouble_line(trouble: Trouble | None) -> str:
+    return f"{trouble.application}: {trouble.message}" if trouble else "none"
+
+
+def _blocked_word(fingerprint: str, blocked: Blocklist) -> str:
+    return " (blocked)" if fingerprint in blocked.fingerprints else ""
+
+
+def _registered_told(agent: Registered) -> dict[str, Any]:
+    return {
+        "name": agent.name,
+        "secret": agent.secret,
+        "server": agent.server,
+        "selfRegistered": agent.self_registered,
+        "certificates": list(agent.fingerprints),
+    }
+
+
+def _told(agent: Registered, look: Look) -> dict[str, Any]:
+    standing, trouble = look.told.standings.get(agent.name), look.troubles.get(agent.name)
+    absent = None if look.told.problem else False
+    return {
+        **_registered_told(agent),
+        "mode": standing.mode if standing else None,
+        "connected": standing.connected if standing else absent,
+        "lagSeconds": standing.lag_seconds if standing else None,
+        "queue": standing.queue if standing else None,
+        "queueBytes": standing.queue_bytes if standing else None,
+        "blocked": look.is_blocked(agent),
+        "lastError": (
+            {"application": trouble.application, "message": trouble.message, "time": trouble.when}
+            if trouble
+            else None
+        ),
+    }
+
+
+def _label(given: str) -> tuple[str, str]:
+    key, separator, value = given.partition("=")
+    if not separator or not key:
+        raise CallError(f"--label {given}: write it as KEY=VALUE")
+    return key, value
+
+
+def _fleet(store: LiveStore, given: dict[str, Any]) -> Fleet:
+    return Fleet(store=store, namespace=given["principal_namespace"])

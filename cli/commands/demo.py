@@ -1,0 +1,99 @@
+"""`tiphys demo`: the webhook, a principal and two agents at work, on three clusters inside this process or real ones."""
+
+import asyncio
+import contextlib
+from functools import partial
+from typing import Any, TextIO
+
+import click
+import yaml
+
+from demo.control_socket import ask
+from demo.world import CONTROL_PLANE, KINDS, NAMESPACES_OF
+from tiphys import logs
+from tiphys.errors import CallError
+from tiphys.running import run
+
+# A stream's farewell takes up to 5 s; nothing else here needs as long. Real API servers end after it.
+LEAVE_SECONDS, LEAVE_CLUSTERS_SECONDS = 10.0, 25.0
+FAREWELL = "The demonstration has ended; it leaves nothing behind."
+
+CLUSTER = click.option(
+    "--cluster",
+    type=click.Choice(list(NAMESPACES_OF)),
+    default=CONTROL_PLANE,
+    show_default=True,
+    help="Which of the three.",
+)
+
+
+@click.group(invoke_without_command=True)
+@click.option("--once", is_flag=True, help="End after the story instead of waiting for Ctrl-C.")
+@click.option(
+    "--cluster",
+    is_flag=True,
+    help="On real local API servers, with kubeconfigs for kubectl; needs a source checkout.",
+)
+@click.pass_context
+def command(ctx: click.Context, *, once: bool, cluster: bool) -> None:
+    """Tell a short story on clusters inside this process, then stay up."""
+    if ctx.invoked_subcommand is not None:
+        return
+    # Whoever interrupts before the first line has seen as much as he wanted.
+    with contextlib.suppress(KeyboardInterrupt):
+        logs.configure(level="error")
+
+        # Not at the top: apply and get need neither the webhook nor the sidecars.
+        from demo.local_clusters import check_workshop  # noqa: PLC0415
+        from demo.stage import demonstrate  # noqa: PLC0415
+
+        if cluster:
+            check_workshop()
+        run(
+            partial(demonstrate, once=once, local=cluster),
+            grace=LEAVE_CLUSTERS_SECONDS if cluster else LEAVE_SECONDS,
+        )
+    click.echo(FAREWELL)
+
+
+@command.command("apply")
+@click.option(
+    "--file",
+    "-f",
+    "file",
+    type=click.File(),
+    required=True,
+    help="A file with objects; - reads standard input.",
+)
+@CLUSTER
+def apply_command(file: TextIO, cluster: str) -> None:
+    """Write objects to a cluster of the demonstration that is running."""
+    try:
+        things = [thing for thing in yaml.safe_load_all(file) if thing]
+    except yaml.YAMLError as error:
+        raise CallError(f"{file.name}: is no YAML: {' '.join(str(error).split())}") from error
+    for thing in things:
+        kind = thing.get("kind") if isinstance(thing, dict) else None
+        named = isinstance(thing, dict) and (thing.get("metadata") or {}).get("name")
+        if str(kind).lower() not in KINDS or not named:
+            known = ", ".join(resource.kind for resource in KINDS.values())
+            raise CallError(f"{file.name}: needs kind and metadata.name; the demonstration knows {known}")
+    _ask({"cluster": cluster, "apply": things})
+
+
+@command.command("get")
+@click.argument("kind", type=click.Choice(sorted(KINDS), case_sensitive=False))
+@click.argument("name", default="")
+@click.option("--namespace", "-n", default="", help="Instead of argocd.")
+@CLUSTER
+def get_command(kind: str, name: str, namespace: str, cluster: str) -> None:
+    """Show what a cluster of the demonstration that is running has."""
+    _ask({"cluster": cluster, "get": kind, "name": name, "namespace": namespace})
+
+
+def _ask(request: dict[str, Any]) -> None:
+    lines, failed = asyncio.run(ask(request))
+    for line in lines:
+        click.echo(line)
+    if failed:
+        raise click.exceptions.Exit(1)

@@ -1,0 +1,100 @@
+"""`tiphys explain`: why a project is where it is, as whom an Application syncs, whose an object is."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from argocd.agents.routing import Mode
+from argocd.judging.configuration import Configuration
+from cli.explanations.explanation import show
+from cli.options.explained_objects import asking, fetch_application, gather, settled
+from cli.options.optional_cluster import asking_principal
+
+
+@click.group()
+def command() -> None:
+    """Answer "why?": from files (-f) or a cluster, as text or JSON."""
+
+
+@command.command("project")
+@click.argument("name")
+@click.option("--agent", required=True, help="The agent's name.")
+@click.option(
+    "--mode",
+    type=click.Choice([mode.value for mode in Mode]),
+    help="The agent's mode.  [default: as its principal tells, else as agents.autonomous of the configuration does]",
+)
+@click.option(
+    "--to",
+    type=click.Choice(["agent", "principal"]),
+    help="Which way.  [default: to a managed agent, from an autonomous one]",
+)
+@asking_principal
+@asking
+def project_command(*, name: str, agent: str, mode: str | None, to: str | None, **given: Any) -> None:
+    """Does a project get to an agent, or an agent's project to the principal: each step, and the copy.
+
+    From a cluster also whether the agent is registered with its principal, let in, connected and up to date.
+    """
+    from cli.explanations import project  # noqa: PLC0415 - the others are not needed
+
+    found: list[Any] = []
+
+    async def fetch(store: Any, configuration: Configuration) -> Any:
+        from cli.explanations import link as explain_link  # noqa: PLC0415
+
+        namespace = configuration.argocd.namespace
+        service, url = given["principal_service"], given["principal_url"]
+        found.append(await explain_link.look(store, agent, namespace=namespace, service=service, url=url))
+
+    known = gather(given, fetch=fetch)
+    link = found[0] if known.live else None
+    mode_told = project.mode_of(agent, known, mode, link)
+    show(
+        project.explain(known, name, agent=agent, mode=mode_told, to=to, link=link),
+        form=given["form"],
+    )
+
+
+@command.command("service-account")
+@click.argument("application", metavar="[NAMESPACE/]APPLICATION")
+@asking
+def account_command(*, application: str, **given: Any) -> None:
+    """As which service account an Application syncs, and each entry that was tried."""
+    from cli.explanations import account  # noqa: PLC0415
+
+    async def fetch(store: Any, configuration: Configuration) -> Any:
+        return await fetch_application(store, application, configuration)
+
+    show(account.explain(gather(given, fetch=fetch), application), form=given["form"])
+
+
+@command.command("tracking")
+@click.argument("thing", metavar="KIND[.GROUP]/NAME")
+@click.option("--namespace", "-n", help="The object's namespace.")
+@asking
+def tracking_command(*, thing: str, namespace: str | None, **given: Any) -> None:
+    """The ids that an object should carry, those it carries, who owns it and what pruning would do."""
+    from cli.explanations import tracking  # noqa: PLC0415
+
+    found: list[Any] = []
+
+    async def fetch(store: Any, _: Configuration) -> Any:
+        found.extend(await tracking.fetch(store, thing, namespace))
+
+    known = gather(given, fetch=fetch, applications=True)
+    one, around = found if known.live else tracking.find(known, thing, namespace)
+    show(tracking.explain(known, one, around), form=given["form"])
+
+
+@command.command("rule")
+@click.argument("rule")
+@click.option("--config", type=click.Path(path_type=Path), help="Tiphys's configuration.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def rule_command(*, rule: str, config: Path | None, form: str) -> None:
+    """What a rule asks for, and why, with examples."""
+    from cli.explanations import rule as explain_rule  # noqa: PLC0415
+
+    configuration = settled({"config": config})
+    show(explain_rule.explain(rule, configuration), form=form)

@@ -1,0 +1,106 @@
+"""`tiphys match`: tries patterns the way Argo CD would, and says where it would surprise a reader."""
+
+import json
+from typing import Any
+
+import click
+
+from argocd import globs
+from argocd.globs import Verdict
+from argocd.globs.surprises import reads_as, surprises
+from argocd.go import regexp2
+from argocd.projects import pattern_lists
+from checks.reports import visible
+from cli.explanations.explanation import Mark, Step, show_step
+
+
+@click.command()
+@click.argument("patterns", nargs=-1, required=True)
+@click.option("--text", "texts", multiple=True, required=True, help="What to compare with; may be repeated.")
+@click.option("--repository", is_flag=True, help="As in sourceRepos: * and ? stop at a slash.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def command(*, patterns: tuple[str, ...], texts: tuple[str, ...], repository: bool, form: str) -> None:
+    """Compare patterns of a project with names as Argo CD and argocd-agent do.
+
+    A ! before a pattern denies, /…/ is a regular expression. Ends with 0 if every text is permitted by some
+    pattern and denied by none, else with 1.
+    """
+    separators = "/" if repository else ""
+    told = [[_tried(pattern, text, separators) for pattern in patterns] for text in texts]
+    permitted = [
+        any(one["matches"] == "yes" and not one["denies"] for one in tried)
+        and not any(one["matches"] == "yes" and one["denies"] for one in tried)
+        for tried in told
+    ]
+    if form == "json":
+        data = [
+            {"text": text, "permitted": fits, "patterns": tried}
+            for text, fits, tried in zip(texts, permitted, told, strict=True)
+        ]
+        click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+    else:
+        for text, fits, tried in zip(texts, permitted, told, strict=True):
+            click.secho(
+                visible(f"{text or '(the empty text)'}: {'permitted' if fits else 'not permitted'}"),
+                fg="green" if fits else "red",
+                bold=True,
+            )
+            for one in tried:
+                _show(one)
+    if not all(permitted):
+        raise click.exceptions.Exit(1)
+
+
+def _tried(pattern: str, text: str, separators: str) -> dict[str, Any]:
+    denies = pattern_lists.is_denial(pattern)
+    bare = pattern.removeprefix("!") if denies else pattern
+    expression = pattern_lists.is_expression(bare) and len(bare) > 1
+    if expression:
+        verdict = pattern_lists.in_list((bare,), text)
+        problem = regexp2.compiled(bare[1:-1]).error
+        notes = []
+    else:
+        verdict = globs.match(bare, text, separators)
+        problem = globs.compile_error(bare, separators)
+        notes = list(_notes(bare, text, separators, verdict))
+    return {
+        "pattern": pattern,
+        "denies": denies,
+        "kind": "regular expression" if expression else "glob",
+        "matches": verdict.value,
+        "problem": problem,
+        "notes": notes,
+    }
+
+
+_TROUBLES = {
+    Verdict.PANIC: "Argo CD would panic on this comparison",
+    Verdict.HANG: "Argo CD would not come to an end with this comparison",
+    Verdict.UNKNOWN: "it cannot be told what Argo CD makes of this",
+}
+
+
+def _notes(pattern: str, text: str, separators: str, verdict: Verdict) -> list[str]:
+    notes = [_TROUBLES[verdict]] if verdict in _TROUBLES else []
+    expected = reads_as(pattern, text, separators)
+    if expected is not None and verdict in {Verdict.YES, Verdict.NO} and expected != (verdict is Verdict.YES):
+        notes.append(f"a textbook's glob would {'match' if expected else 'not match'} here")
+    if verdict is Verdict.NO and globs.match(pattern.lower(), text.lower(), separators) is Verdict.YES:
+        notes.append("differs in upper and lower case alone, and that counts")
+    return [
+        *notes,
+        *(found.message for found in surprises(pattern, separators) if found.message not in notes),
+    ]
+
+
+def _show(one: dict[str, Any]) -> None:
+    matched = one["matches"] == "yes"
+    if one["denies"]:
+        mark = Mark.NO if matched else Mark.NOTE
+        words = {"yes": "denies it", "no": "does not deny it"}
+    else:
+        mark = Mark.of(matched)
+        words = {"yes": "matches", "no": "does not match"}
+    said = words.get(one["matches"], one["matches"])
+    problem = [f"does not compile: {one['problem']}"] if one["problem"] else []
+    show_step(Step(mark, f"{one['pattern']}: {said}"), *problem, *one["notes"])

@@ -1,0 +1,179 @@
+"""`tiphys scan`: the webhook's rules on what is in a cluster already."""
+
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from argocd import names, reading
+from argocd.engine.configuration_file import parse_text
+from argocd.judging.case import Action, Profile
+from argocd.judging.configuration import Configuration
+from argocd.tracking.completion import DEFAULT_KINDS
+from checks import policy_reports
+from checks.check import strict
+from checks.configuration import read_configuration
+from checks.reports import FORMATS, WIDTH, remark, summary, visible
+from checks.scan import Scan, Scanned, sorted_by_place
+from checks.survey import Listing, get
+from cli.commands.check import actions, failed, write_report
+from cli.options.optional_cluster import reaching
+from cli.roles.kind_names import find_kind
+from kube.live import LiveStore
+from kube.resources import CONFIG_MAPS
+
+SHOWN = 20
+"""Lines of each table; the other forms have everything."""
+ROOM = WIDTH - 25
+"""Columns that three numbers leave to a name."""
+
+
+@click.command()
+@click.option(
+    "--profile",
+    type=click.Choice([profile.value for profile in Profile]),
+    help="Instead of the configuration's.",
+)
+@click.option(
+    "--rule", "rules", multiple=True, metavar="ID=ACTION", help="deny, warn, audit or off; may be repeated."
+)
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    help="Instead of the webhook's own, which is read from the cluster.",
+)
+@click.option(
+    "--namespace", default=names.TIPHYS_NAMESPACE, show_default=True, help="Tiphys's own namespace."
+)
+@click.option("--argocd-namespace", help="Argo CD's namespace, instead of the configuration's.")
+@click.option(
+    "--kind", "kinds", multiple=True, metavar="KIND[.GROUP]", help="Judge these too; may be repeated."
+)
+@click.option(
+    "--tracked-kinds", is_flag=True, help="Judge all kinds that the webhook tracks by default, too."
+)
+@click.option("--format", "form", type=click.Choice(list(FORMATS)), default="text", show_default=True)
+@click.option("--details", is_flag=True, help="With --format text: every finding before the summary.")
+@click.option(
+    "--output", type=click.Path(path_type=Path), help="Write the report here instead of to standard output."
+)
+@click.option(
+    "--policy-report", is_flag=True, help="Write PolicyReports (wgpolicyk8s.io/v1alpha2) into the cluster."
+)
+@click.option("--fail-on", type=click.Choice(["deny", "warn"]), default="deny", show_default=True)
+@reaching
+def command(*, form: str, details: bool, output: Path | None, fail_on: str, **given: Any) -> None:
+    """Judge what is in a cluster already: what would be denied if it were applied today.
+
+    Ends with 0 if nothing is denied, 1 if something is, 2 if a kind could not be listed.
+    """
+    with _progress() as seen:
+        scanned = asyncio.run(_scan(given, seen))
+    for note in scanned.notes:
+        remark(note)
+    scanned = sorted_by_place(scanned)
+    if form == "text":
+        report = FORMATS[form](scanned.result).rpartition("\n\n")[0] + "\n\n" if details else ""
+        report = f"{report.lstrip()}{tables(scanned)}{summary(scanned.result)}\n"
+    else:
+        report = FORMATS[form](scanned.result)
+    write_report(report, output)
+    if scanned.result.unreadable:
+        raise click.exceptions.Exit(2)
+    if failed(scanned.result, fail_on=fail_on):
+        raise click.exceptions.Exit(1)
+
+
+async def _scan(given: dict[str, Any], seen: Callable[[int], None]) -> Scanned:
+    store = await LiveStore.connect(kubeconfig=given["kubeconfig"], context=given["context"])
+    try:
+        notes: list[str] = []
+        configuration = await _configuration(store, given, notes)
+        reports = await policy_reports.find_kind(store) if given["policy_report"] else None
+        kinds = [await find_kind(store, group=group, kind=kind) for group, kind in _wanted(given)]
+        today = datetime.now(UTC).date()
+        scanned = await Scan(store, configuration, today=today, kinds=kinds, seen=seen).run()
+        scanned.notes[:0] = notes
+        if reports is not None:
+            listing = Listing(store, configuration.argocd.namespace, scanned.notes)
+            told = zip(scanned.result.findings, scanned.subjects, strict=True)
+            written, deleted = await policy_reports.write(listing, reports, told, complete=scanned.complete)
+            scanned.notes.append(f"PolicyReports: {written} written, {deleted} deleted")
+        return scanned
+    finally:
+        await store.close()
+
+
+async def _configuration(store: LiveStore, given: dict[str, Any], notes: list[str]) -> Configuration:
+    if given["config"]:
+        configuration, _ = read_configuration(given["config"])
+    else:
+        found = await get(store, CONFIG_MAPS, names.TIPHYS_CONFIG_MAP, given["namespace"])
+        configuration, problems = parse_text(reading.text(found, "data", names.TIPHYS_CONFIG_KEY))
+        notes += [
+            f"ConfigMap {given['namespace']}/{names.TIPHYS_CONFIG_MAP}: {problem}" for problem in problems
+        ]
+    if given["argocd_namespace"]:
+        argocd = replace(configuration.argocd, namespace=given["argocd_namespace"])
+        configuration = replace(configuration, argocd=argocd)
+    return strict(configuration, profile=given["profile"], rules=dict(actions(given["rules"])))
+
+
+def _wanted(given: dict[str, Any]) -> list[tuple[str, str]]:
+    wanted = sorted(DEFAULT_KINDS) if given["tracked_kinds"] else []
+    for text in given["kinds"]:
+        kind, _, group = text.partition(".")
+        wanted.append((group, kind))
+    return list(dict.fromkeys(wanted))
+
+
+def tables(scanned: Scanned) -> str:
+    """How many of each action, by rule, by namespace and by owner; the most first."""
+    told = list(zip(scanned.result.findings, scanned.subjects, strict=True))
+    return "".join(
+        _table(title, [(key, found.action) for key, found in pairs])
+        for title, pairs in (
+            ("rule", [(found.rule, found) for found, _ in told]),
+            ("namespace", [(subject.namespace or "(none)", found) for found, subject in told]),
+            ("owner", [(subject.owner or "(nobody)", found) for found, subject in told]),
+        )
+    )
+
+
+def _table(title: str, pairs: Sequence[tuple[str, Action]]) -> str:
+    if not pairs:
+        return ""
+    counts = Counter(pairs)
+    keys = sorted(
+        {key for key, _ in pairs}, key=lambda key: (-counts[key, Action.DENY], -counts[key, Action.WARN], key)
+    )
+    lines = [f"{'deny':>7} {'warn':>7} {'audit':>7}  {title}"]
+    for key in keys[:SHOWN]:
+        numbers = " ".join(f"{counts[key, action]:>7}" for action in (Action.DENY, Action.WARN, Action.AUDIT))
+        named = visible(key)
+        lines.append(f"{numbers}  {named if len(named) <= ROOM else f'{named[: ROOM - 1]}…'}")
+    if len(keys) > SHOWN:
+        lines.append(f"{'':25}… and {len(keys) - SHOWN} more")
+    return "\n".join([*lines, "", ""])
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int], None]]:
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    # Only here: rich costs a tenth of a second that no pipeline needs.
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import Progress, SpinnerColumn, TextColumn  # noqa: PLC0415
+
+    columns = (SpinnerColumn(), TextColumn("{task.completed:.0f} objects judged"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task("", total=None)
+        yield lambda count: progress.update(bar, advance=count)

@@ -1,0 +1,207 @@
+"""`tiphys webhook`: serves reviews; `register`, `unregister` and `status` talk to the API server about it."""
+
+import json
+import os
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from certs.folder import read
+from cli.options.cluster import ask, namespaced
+from kube.live import LiveStore
+from tiphys import logs, settings
+from tiphys.errors import CallError
+from tiphys.running import Running, run
+from webhook.admission.cluster_state import Guarding
+from webhook.keeper.keeper import CertificateSource, Keeping, replica_identity
+from webhook.keeper.worker_reports import LONGEST_FOLDER
+from webhook.registration.register import register, unregister
+from webhook.registration.status import bundle_to_register, check_url, status
+from webhook.registration.table import Registration
+from webhook.server.children import Serving
+from webhook.server.gunicorn_settings import Listening
+from webhook.server.supervisor import serve
+
+SERVICE = "tiphys-webhook"
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - the API server and the kubelet come from other machines
+MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of the container's own, in memory
+
+
+@click.group(cls=settings.Group, invoke_without_command=True)
+@namespaced
+@click.option("--host", default=EVERYWHERE, show_default=True, help="Where reviews are listened for.")
+@click.option("--port", default=8443, show_default=True, help="The TLS port for reviews.")
+@click.option(
+    "--pages-host", default=EVERYWHERE, show_default=True, help="Where probes and people are answered."
+)
+@click.option(
+    "--pages-port",
+    default=8080,
+    show_default=True,
+    help="The plain port for probes, metrics and the status page.",
+)
+@click.option("--workers", default=1, show_default=True, help="Review processes.")
+@click.option(
+    "--connections",
+    default=1024,
+    show_default=True,
+    help="Connections of one worker at most; each may come to hold 80 KiB.",
+)
+@click.option(
+    "--drain-seconds", default=15.0, show_default=True, help="How long reviews are still taken after SIGTERM."
+)
+@click.option(
+    "--certificates",
+    type=click.Choice([source.value for source in CertificateSource]),
+    default=CertificateSource.OWN.value,
+    show_default=True,
+    help="An authority of our own, or files that somebody else renews (cert-manager).",
+)
+@click.option(
+    "--certificate-folder", type=click.Path(path_type=Path), help="With files: tls.crt, tls.key and ca.crt."
+)
+@click.option(
+    "--runtime-folder",
+    type=click.Path(path_type=Path),
+    default=MEMORY,
+    show_default=True,
+    help="A memory-backed folder for the processes of this pod.",
+)
+@click.option(
+    "--no-secret-cache",
+    is_flag=True,
+    help="Do not watch Secrets; rules on clusters and repositories are silent.",
+)
+@click.option(
+    "--denial-events",
+    is_flag=True,
+    help="Write an event beside each refused object, one every five seconds at most.",
+)
+@settings.log_options
+@click.pass_context
+def command(ctx: click.Context, /, **given: Any) -> None:
+    """Answer the API server's reviews until SIGTERM."""
+    ctx.obj = given
+    if ctx.invoked_subcommand is not None:
+        return
+    source = CertificateSource(given["certificates"])
+    if source is CertificateSource.FILES and given["certificate_folder"] is None:
+        raise click.UsageError("--certificates files needs --certificate-folder")
+    if len(os.fsencode(given["runtime_folder"])) > LONGEST_FOLDER:
+        raise click.UsageError(
+            f"--runtime-folder: Unix sockets take at most {LONGEST_FOLDER} bytes; choose a shorter path"
+        )
+    logs.configure(level=given["log_level"], form=given["log_format"])
+    serving = _serving(given, source)
+
+    async def reviewing(running: Running) -> None:
+        await serve(running, serving)
+
+    run(reviewing, grace=given["drain_seconds"] + 30)
+
+
+def _serving(given: dict[str, Any], source: CertificateSource) -> Serving:
+    guarding = Guarding(
+        home=given["namespace"],
+        argocd_namespace=given["argocd_namespace"],
+        application_namespaces=given["application_namespaces"],
+        secrets=not given["no_secret_cache"],
+    )
+    return Serving(
+        keeping=Keeping(
+            guarding=guarding,
+            folder=given["runtime_folder"],
+            identity=replica_identity(),
+            review_port=given["port"],
+            certificates=source,
+            certificate_folder=given["certificate_folder"],
+            denial_events=given["denial_events"],
+            dns_names=(
+                f"{SERVICE}.{guarding.home}.svc",
+                f"{SERVICE}.{guarding.home}.svc.cluster.local",
+                "localhost",
+            ),
+        ),
+        listening=Listening(
+            host=given["host"],
+            port=given["port"],
+            workers=given["workers"],
+            connections=given["connections"],
+            drain_seconds=given["drain_seconds"],
+        ),
+        registration=_registration(given),
+        pages_host=given["pages_host"],
+        pages_port=given["pages_port"],
+        kubeconfig=given["kubeconfig"],
+        context=given["context"],
+        log_level=given["log_level"],
+        log_format=given["log_format"],
+    )
+
+
+def _registration(given: dict[str, Any]) -> Registration:
+    return Registration(
+        argocd_namespace=given["argocd_namespace"],
+        application_namespaces=given["application_namespaces"],
+        home=given["namespace"],
+    )
+
+
+@command.command("register")
+@click.option("--url", default="", help="Where the API server finds the webhook if not by its Service.")
+@click.option(
+    "--ca-file", type=click.Path(path_type=Path), help="The authorities to trust, instead of our own."
+)
+@click.pass_obj
+def register_command(given: dict[str, Any], url: str, ca_file: Path | None) -> None:
+    """Tell the API server to ask us, once a server answers with a certificate that it will trust."""
+    registration = replace(_registration(given), url=url)
+    if registration.home == registration.argocd_namespace:
+        raise CallError(
+            f"Tiphys cannot live in Argo CD's namespace {registration.home}: what guards it would guard itself;"
+            " use a namespace of its own (--namespace)"
+        )
+    file_bundle = read(ca_file.parent, ca_file.name) if ca_file else b""
+
+    async def registering(store: LiveStore) -> list[str]:
+        bundle = file_bundle or await bundle_to_register(store, registration, now=datetime.now(UTC))
+        if url:
+            check_url(url, bundle=bundle)
+        return await register(store, registration, bundle=bundle)
+
+    for done in ask(given, registering):
+        click.echo(f"registered {done}")
+
+
+@command.command("status")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.pass_obj
+def status_command(given: dict[str, Any], form: str) -> None:
+    """Say whether this cluster is guarded, by a dry run of a project that must be refused."""
+    found = ask(given, lambda store: status(store, _registration(given), now=datetime.now(UTC)))
+    if form == "json":
+        click.echo(json.dumps(asdict(found), indent=2))
+    else:
+        for line in found.lines():
+            click.echo(line)
+    if not found.guarded:
+        raise click.exceptions.Exit(1)
+
+
+@command.command("unregister")
+@click.pass_obj
+def unregister_command(given: dict[str, Any]) -> None:
+    """Take the webhook out of the way, now. Works with nothing else running."""
+    removed = ask(given, lambda store: unregister(store, home=given["namespace"]))
+    for gone in removed:
+        click.echo(f"removed {gone.kind} {gone.name}")
+        if gone.owner:
+            click.echo(
+                f"  it is also managed by {gone.owner}, which may put it back without a caBundle: then writes to"
+                " Argo CD's kinds fail until `tiphys webhook register`. Stop that first, then unregister again"
+            )
+    if not removed:
+        click.echo("nothing was registered")

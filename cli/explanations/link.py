@@ -1,0 +1,158 @@
+"""What the principal's cluster tells of an agent: is it known there, let in, connected, and up to date?"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from argocd import names
+from argocd.agents.routing import Mode
+from cli.explanations.explanation import Mark, Step
+from kube.errors import ForbiddenError
+from kube.live import LiveStore
+from sidecars.fleet.agents import Fleet, Registered, Trouble
+from sidecars.fleet.principal_client import NOBODY, Told, ask_principal
+from sidecars.principal.standing import Standing
+
+LATE_SECONDS = 60.0
+"""An agent that has not acknowledged something for longer is stuck, not busy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """`unseen` says why the agent's cluster Secret could not be looked for."""
+
+    agent: str
+    namespace: str
+    registered: Registered | None
+    alike: str = ""
+    unseen: str = ""
+    blocked: bool = False
+    told: Told = NOBODY
+    trouble: Trouble | None = None
+
+    @property
+    def standing(self) -> Standing | None:
+        return self.told.standings.get(self.agent)
+
+    @property
+    def mode(self) -> Mode | None:
+        said = self.standing.mode if self.standing else ""
+        return Mode(said) if said in {mode.value for mode in Mode} else None
+
+    @property
+    def connected(self) -> bool | None:
+        """None where the principal did not say."""
+        if self.standing is None:
+            return None if self.told.problem else False
+        return self.standing.connected
+
+    @property
+    def cause(self) -> str:
+        """Why nothing gets through, empty where nothing speaks against it."""
+        return next((step.what for step in self.steps() if step.mark is Mark.NO), "")
+
+    def steps(self) -> Iterator[Step]:
+        """What holds and what does not, in the order in which it matters."""
+        return _steps(self)
+
+    @property
+    def data(self) -> dict[str, Any]:
+        standing, trouble = self.standing, self.trouble
+        return {
+            "registered": None if self.unseen else self.registered is not None,
+            "secret": self.registered.secret if self.registered else None,
+            "blocked": self.blocked,
+            "mode": standing.mode if standing else None,
+            "connected": self.connected,
+            "queue": standing.queue if standing else None,
+            "lagSeconds": standing.lag_seconds if standing else None,
+            "lastError": {"application": trouble.application, "message": trouble.message}
+            if trouble
+            else None,
+            "problem": self.unseen or self.told.problem,
+        }
+
+
+async def look(store: LiveStore, agent: str, *, namespace: str, service: str, url: str | None) -> Link:
+    """All of it; what is not for us to see is left out, and told."""
+    fleet = Fleet(store=store, namespace=namespace)
+    try:
+        agents = await fleet.all()
+    except ForbiddenError as error:
+        return Link(agent=agent, namespace=namespace, registered=None, unseen=str(error))
+    found = next((each for each in agents if each.name == agent), None)
+    if found is None:
+        alike = next((each.name for each in agents if each.name.lower() == agent.lower()), "")
+        return Link(agent=agent, namespace=namespace, registered=None, alike=alike)
+    try:
+        fingerprints = (await fleet.blocked()).fingerprints
+        trouble = (await fleet.troubles([found], only=agent)).get(agent)
+    except ForbiddenError:  # the rest is worth telling
+        fingerprints, trouble = frozenset(), None
+    return Link(
+        agent=agent,
+        namespace=namespace,
+        registered=found,
+        blocked=bool(fingerprints.intersection(found.fingerprints)),
+        told=await ask_principal(store, namespace=namespace, service=service, url=url),
+        trouble=trouble,
+    )
+
+
+def _steps(link: Link) -> Iterator[Step]:
+    agent = link.agent
+    if link.unseen:
+        yield Step(Mark.NOTE, "whether it is registered cannot be seen", link.unseen)
+        return
+    if link.registered is None:
+        missing = f"no cluster Secret in {link.namespace} has the label {names.AGENT_NAME}={agent}"
+        hint = (
+            f"but the agent {link.alike} is registered, and upper and lower case count"
+            if link.alike
+            else f"on the principal's cluster `tiphys agents create {agent}` makes one"
+        )
+        yield Step(Mark.NO, f"the agent {agent} is not registered here", f"{missing}; {hint}")
+        return
+    yield Step(Mark.YES, f"it is registered: Secret {link.namespace}/{link.registered.secret}")
+    if link.blocked:
+        yield Step(Mark.NO, "its certificate is blocked", f"`tiphys agents unblock {agent}` lets it in again")
+    yield from _connection(link)
+    if link.trouble:
+        yield Step(
+            Mark.NOTE,
+            f"its last error is that of Application {link.trouble.application}",
+            link.trouble.message,
+        )
+
+
+def _connection(link: Link) -> Iterator[Step]:
+    standing = link.standing
+    if link.told.problem:
+        yield Step(
+            Mark.NOTE,
+            "whether it is connected is not known: the principal did not answer",
+            f"{link.told.problem}; --principal-url asks its pages elsewhere, and its log tells too",
+        )
+        return
+    if standing is None:
+        yield Step(
+            Mark.NO,
+            "it is not connected",
+            "the principal has not seen it since it started: the agent's log tells why it does not get there",
+        )
+        return
+    yield Step(Mark.NOTE, f"it is {standing.mode}, says the principal")
+    if not standing.connected:
+        yield Step(Mark.NO, "it is not connected", "the agent's log and the principal's tell why")
+        return
+    yield Step(Mark.YES, "it is connected")
+    if not standing.queue:
+        yield Step(Mark.YES, "it has acknowledged everything")
+        return
+    late = standing.lag_seconds > LATE_SECONDS
+    waiting = "1 event waits" if standing.queue == 1 else f"{standing.queue} events wait"
+    yield Step(
+        Mark.NO if late else Mark.NOTE,
+        f"{waiting} for it, the oldest for {standing.lag_seconds:.0f} s",
+        "the agent's log tells what keeps it" if late else "",
+    )

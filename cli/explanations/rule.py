@@ -1,0 +1,70 @@
+"""One rule: what it asks for, what it does by default and here, and an example of each side."""
+
+from typing import Any
+
+import yaml
+
+from argocd.engine.sections import did_you_mean
+from argocd.judging.configuration import Configuration
+from argocd.rules.catalogue import CATALOGUE
+from checks.fixes import FIXES
+from checks.reports import WIDTH
+from cli.explanations.explanation import Explanation, Mark, Section, Step
+from tiphys.errors import CallError
+
+
+def explain(rule_id: str, configuration: Configuration) -> Explanation:
+    rules = {rule.id: rule for rule in CATALOGUE}
+    rule = rules.get(rule_id)
+    if rule is None:
+        raise CallError(f"docs/rules.md has no rule {rule_id}{did_you_mean(rule_id, rules)}")
+    here = configuration.action_for(rule)
+    data: dict[str, Any] = {
+        "rule": rule.id,
+        "title": rule.title,
+        "explanation": rule.explanation,
+        "kinds": sorted(kind.value for kind in rule.kinds),
+        "profile": rule.profile.value,
+        "default": rule.action.value,
+        "action": here.value,
+        "reads": list(rule.reads),
+        "neighbours": rule.neighbours,
+        "fix": rule.id in FIXES,
+        "bad": rule.bad,
+        "good-example": rule.good,
+    }
+    facts = [
+        Step(Mark.NOTE, f"judges: {', '.join(data['kinds'])}"),
+        Step(Mark.NOTE, f"profile {rule.profile.value}, by default {rule.action.value}; here {here.value}"),
+    ]
+    if rule.reads:
+        facts.append(Step(Mark.NOTE, f"asked when these change: {', '.join(rule.reads)}"))
+    if rule.neighbours:
+        facts.append(Step(Mark.NOTE, "looks at other objects, and keeps silent where they are not known"))
+    if rule.id in FIXES:
+        facts.append(Step(Mark.NOTE, "tiphys check --fix mends what has one answer"))
+    return Explanation(
+        f"{rule.id}: {rule.title}.",
+        good=None,
+        data=data,
+        sections=[
+            Section(rule.explanation, facts),
+            Section("refused or warned about", example=_narrow(rule.bad)),
+            Section("fine", example=_narrow(rule.good)),
+        ],
+    )
+
+
+def _narrow(example: str) -> str:
+    """The documents that are too wide for a screen are written with a line for each entry."""
+    return "\n---\n".join(_written_narrowly(document) for document in example.strip("\n").split("\n---\n"))
+
+
+def _written_narrowly(document: str) -> str:
+    if max(map(len, document.splitlines()), default=0) <= WIDTH - 2:
+        return document
+    # PyYAML folds a text after the width, at the next space.
+    dumped: str = yaml.safe_dump(
+        yaml.safe_load(document), sort_keys=False, allow_unicode=True, width=WIDTH - 20
+    )
+    return dumped.rstrip("\n")

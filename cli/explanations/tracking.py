@@ -1,0 +1,204 @@
+"""Whose an object is: the marks that it should carry, those that it carries, and what pruning would do."""
+
+from dataclasses import replace
+from typing import Any
+
+from argocd import names, reading
+from argocd.judging.case import Writer
+from argocd.tracking.ids import TruncationError, group_of, parse_released
+from argocd.tracking.marks import (
+    annotation,
+    application_of,
+    forbids_pruning,
+    is_hook,
+    is_of_this_installation,
+    is_prune_candidate,
+    is_root,
+    is_self_referencing,
+    marks_for,
+)
+from argocd.tracking.owners import Dispute, Owner, owner_of
+from checks.check import Object
+from cli.explanations.explanation import Explanation, Mark, Section, Step
+from cli.options.explained_objects import Known
+from cli.roles.kind_names import find_kind
+from tiphys.errors import CallError
+
+
+def parse_target(text: str) -> tuple[str, str, str]:
+    """`Deployment.apps/web` as group, kind and name; kubectl's spelling of a kind will do too."""
+    kind, slash, name = text.partition("/")
+    if not slash or not name:
+        raise CallError(f"{text}: write KIND/NAME or KIND.GROUP/NAME, such as Deployment.apps/web")
+    kind, _, group = kind.partition(".")
+    return group, kind, name
+
+
+async def fetch(store: Any, text: str, namespace: str | None) -> tuple[Object, Object]:
+    """The object and its Namespace, from a cluster."""
+    from checks.survey import get  # noqa: PLC0415 - files need no client
+    from kube.resources import NAMESPACES  # noqa: PLC0415
+
+    group, kind, name = parse_target(text)
+    found = await find_kind(store, group=group, kind=kind)
+    thing = await get(store, found, name, namespace if found.namespaced else None)
+    if thing is None:
+        where = f" in namespace {namespace}" if namespace and found.namespaced else ""
+        raise CallError(f"there is no {text}{where}")
+    around = await get(store, NAMESPACES, namespace, None) if namespace and found.namespaced else None
+    return thing, around or {}
+
+
+def find(known: Known, text: str, namespace: str | None) -> tuple[Object, Object]:
+    group, kind, name = parse_target(text)
+    for thing in known.objects:
+        metadata = reading.mapping(thing, "metadata")
+        if (
+            reading.text(metadata, "name") == name
+            and reading.text(thing, "kind").lower() == kind.lower()
+            and group_of(thing) == group
+            and namespace in {None, reading.text(metadata, "namespace")}
+        ):
+            home = reading.text(metadata, "namespace")
+            around = (
+                other
+                for other in known.objects
+                if reading.text(other, "kind") == "Namespace"
+                and reading.text(other, "metadata", "name") == home
+            )
+            return thing, next(around, {})
+    raise CallError(f"there is no {text} in the files: write KIND/NAME or KIND.GROUP/NAME")
+
+
+def explain(known: Known, thing: Object, around: Object) -> Explanation:
+    surroundings = known.surroundings
+    settings, version = surroundings.settings, known.configuration.argocd.version
+    # Argo CD's own word counts: what an id says is believed where Argo CD writes it.
+    home = known.configuration.argocd.namespace
+    writer = Writer(user=f"{names.SERVICE_ACCOUNT_PREFIX}{home}:argocd-application-controller")
+    owner = owner_of(thing, namespace=around, writer=writer, surroundings=surroundings)
+    taken_for = application_of(thing, settings=settings, version=version)
+    about = f"{reading.text(thing, 'kind')} {_qualified(thing)}"
+    carries = _carried(thing, settings.instance_label)
+    expected, trouble = _expected(thing, owner, settings)
+    steps = _pruning(thing, known)
+    prunes = is_prune_candidate(thing, settings=settings, version=version) and not is_hook(thing)
+    data: dict[str, Any] = {
+        "object": about,
+        "method": settings.tracking_method.value,
+        "carries": carries,
+        "should-carry": expected,
+        "argo-cd-takes-it-for": taken_for,
+        "owner": owner.application if isinstance(owner, Owner) else "",
+        "evidence": owner.evidence.value if isinstance(owner, Owner) else "",
+        "disputed-by": list(owner.applications) if isinstance(owner, Dispute) else [],
+        "pruned-when-its-source-has-it-no-more": prunes,
+    }
+    marks = [
+        Step(
+            Mark.NOTE if key not in expected else Mark.of(carries.get(key) == expected[key]),
+            f"{key}: {carries.get(key) or '(absent)'}",
+            f"should be {expected[key]}" if key in expected and carries.get(key) != expected[key] else "",
+        )
+        for key in dict.fromkeys([*expected, *carries])
+    ]
+    sections = [
+        Section(
+            f"its marks; Argo CD tracks by {settings.tracking_method.value}",
+            marks or [Step(Mark.NOTE, "none")],
+        ),
+        Section("if its application's source did not hold it", steps),
+    ]
+    if trouble:
+        sections[0].steps.append(Step(Mark.NO, trouble))
+    if not settings.known:
+        sections.append(
+            Section(
+                "besides",
+                [Step(Mark.NOTE, f"{names.ARGOCD_CM} is not {known.where}: its defaults are meant")],
+            )
+        )
+    return Explanation(
+        _answer(about, owner, taken_for), good=_agree(owner, taken_for), data=data, sections=sections
+    )
+
+
+def _qualified(thing: Object) -> str:
+    namespace, name = reading.text(thing, "metadata", "namespace"), reading.text(thing, "metadata", "name")
+    return f"{namespace}/{name}" if namespace else name
+
+
+def _agree(owner: Owner | Dispute | None, taken_for: str) -> bool | None:
+    if isinstance(owner, Owner):
+        return owner.application == taken_for
+    return None if owner is None and not taken_for else False
+
+
+def _answer(about: str, owner: Owner | Dispute | None, taken_for: str) -> str:
+    if isinstance(owner, Dispute):
+        return (
+            f"{about} is listed by {len(owner.applications)} Applications: {', '.join(owner.applications)}."
+        )
+    if isinstance(owner, Owner):
+        if owner.application == taken_for:
+            return f"{about} belongs to Application {taken_for}: {owner.evidence.value}."
+        seen = f"takes it for {taken_for}'s" if taken_for else "does not see that"
+        return f"{about} belongs to Application {owner.application} ({owner.evidence.value}), but Argo CD {seen}."
+    if taken_for:
+        return f"Argo CD takes {about} for Application {taken_for}'s, and nothing else says so."
+    return f"{about} belongs to no Application."
+
+
+def _carried(thing: Object, label: str) -> dict[str, str]:
+    found = {
+        key: annotation(thing, key)
+        for key in (
+            names.TRACKING_ID,
+            names.INSTALLATION_ID,
+            names.PROPOSED_TRACKING_ID,
+            names.PROPOSED_INSTALLATION_ID,
+        )
+    }
+    found[f"label {label}"] = reading.text(thing, "metadata", "labels", label)
+    return {key: value for key, value in found.items() if value}
+
+
+def _expected(thing: Object, owner: Owner | Dispute | None, settings: Any) -> tuple[dict[str, str], str]:
+    if not isinstance(owner, Owner):
+        return {}, ""
+    try:
+        marks = marks_for(
+            thing,
+            application=owner.application,
+            settings=replace(settings, tracking_method=owner.method),
+        )
+    except TruncationError as error:
+        return {}, str(error)
+    labels = {f"label {key}": value for key, value in marks.labels.items()}
+    return {**marks.annotations, **labels}, ""
+
+
+def _pruning(thing: Object, known: Known) -> list[Step]:
+    settings, version = known.surroundings.settings, known.configuration.argocd.version
+    taken_for = application_of(thing, settings=settings, version=version)
+    found = parse_released(annotation(thing, names.TRACKING_ID))
+    steps = [
+        Step(
+            Mark.of(is_of_this_installation(thing, settings=settings, version=version)),
+            "its installation id is this Argo CD's",
+        ),
+        Step(Mark.of(bool(taken_for)), f"Argo CD takes it for {taken_for or 'nobody'}'s"),
+        Step(
+            Mark.of(is_self_referencing(thing, settings=settings, version=version)),
+            "its tracking id is about itself",
+            f"it is about {found.kind} {found.namespace}/{found.name}"
+            if found and not found.is_about(thing)
+            else "",
+        ),
+        Step(Mark.of(is_root(thing)), "no other object owns it"),
+        Step(Mark.of(not is_hook(thing)), "it is no hook"),
+        Step(Mark.of(not forbids_pruning(thing)), "no Prune=false forbids it"),
+    ]
+    pruned = all(step.mark is Mark.YES for step in steps)
+    last = "it would be pruned" if pruned else "it would stay"
+    return [*steps, Step(Mark.NOTE, last)]

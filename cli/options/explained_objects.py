@@ -1,0 +1,146 @@
+"""Objects to explain: from files, or from a live cluster; both with what is around them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from argocd import names, reading
+from argocd.engine.directory import Directory
+from argocd.judging.case import Kind, Surroundings
+from argocd.judging.configuration import Configuration
+from argocd.judging.kinds import kind_of
+from argocd.tracking.ids import split_qualified
+from checks.check import Object, Survey, at_home, surroundings_of
+from checks.configuration import read_configuration
+from checks.manifests import Unreadable, find_files, read_file
+from checks.reports import remark
+from cli.options.optional_cluster import reaching
+from tiphys.errors import CallError
+
+_OPTIONS = (
+    click.option(
+        "--file",
+        "-f",
+        "files",
+        multiple=True,
+        help="A file, a folder or - with the objects; may be repeated.  [default: a cluster]",
+    ),
+    click.option("--config", type=click.Path(path_type=Path), help="Tiphys's configuration."),
+    click.option("--argocd-namespace", help="Argo CD's namespace, instead of the configuration's."),
+    click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True),
+)
+
+
+def asking(command: Any) -> Any:
+    """The options that `gather` reads."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return reaching(command)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What was found. `wanted` is the object that was asked for in a cluster; files hold it in `objects`."""
+
+    configuration: Configuration
+    survey: Survey
+    objects: list[Object]
+    live: bool
+    wanted: Object | None = None
+
+    @property
+    def surroundings(self) -> Surroundings:
+        return self.survey.surroundings(self.configuration)
+
+    @property
+    def where(self) -> str:
+        return "in the cluster" if self.live else "in the files"
+
+    def project(self, name: str) -> Object | None:
+        if not self.live:  # files may hold a project of another cluster, in another namespace
+            found = self._first(Kind.PROJECT, name=name)
+            if found is not None:
+                return found
+        return self.survey.directory.project(name) or None
+
+    def application(self, text: str) -> Object:
+        name, namespace = split_qualified(text, default_namespace=self.configuration.argocd.namespace)
+        found = self.wanted or self._first(Kind.APPLICATION, name=name, namespace=namespace)
+        if found is None:
+            raise CallError(f"there is no Application {namespace}/{name} {self.where}: write NAMESPACE/NAME")
+        return found
+
+    def _first(self, kind: Kind, **metadata: str) -> Object | None:
+        for thing in self.objects:
+            if kind_of(thing) is kind and all(
+                reading.text(thing, "metadata", key) == value for key, value in metadata.items()
+            ):
+                return thing
+        return None
+
+
+Fetch = Callable[[Any, Configuration], Awaitable[Object | None]]
+
+
+def settled(given: dict[str, Any]) -> Configuration:
+    configuration, _ = read_configuration(given["config"])
+    if namespace := given.get("argocd_namespace"):
+        configuration = replace(configuration, argocd=replace(configuration.argocd, namespace=namespace))
+    return configuration
+
+
+def gather(given: dict[str, Any], *, fetch: Fetch | None = None, applications: bool = False) -> Known:
+    """`given` are the options of `asking`; `fetch` gets the one object that is asked for from a cluster."""
+    configuration = settled(given)
+    if given["files"]:
+        if given["kubeconfig"] or given["context"]:
+            raise CallError("either -f or a cluster: --file goes with neither --kubeconfig nor --context")
+        objects = read_objects(given["files"], configuration)
+        survey = Survey(Directory(argocd_namespace=configuration.argocd.namespace))
+        surroundings_of(objects, configuration, around=survey)
+        return Known(configuration, survey, objects, live=False)
+    return asyncio.run(_gather(given, configuration, fetch, applications=applications))
+
+
+def read_objects(paths: tuple[str, ...], configuration: Configuration) -> list[Object]:
+    found: list[Object] = []
+    for file in find_files(paths):
+        for manifest in read_file(file):
+            if isinstance(manifest, Unreadable):
+                raise CallError(f"{manifest.place}: {manifest.message}")
+            found.append(at_home(manifest.body, configuration))
+    return found
+
+
+async def _gather(
+    given: dict[str, Any], configuration: Configuration, fetch: Fetch | None, *, applications: bool
+) -> Known:
+    # Only here: the client costs more than all that files need.
+    from checks.survey import survey  # noqa: PLC0415
+    from kube.live import LiveStore  # noqa: PLC0415
+
+    store = await LiveStore.connect(kubeconfig=given["kubeconfig"], context=given["context"])
+    try:
+        known = await survey(store, configuration, applications=applications)
+        wanted = await fetch(store, configuration) if fetch else None
+    finally:
+        await store.close()
+    for note in known.notes:
+        remark(note)
+    return Known(configuration, known, [], live=True, wanted=wanted)
+
+
+async def fetch_application(store: Any, text: str, configuration: Configuration) -> Object | None:
+    from checks.survey import get  # noqa: PLC0415
+    from kube.resources import APPLICATIONS  # noqa: PLC0415
+
+    name, namespace = split_qualified(text, default_namespace=configuration.argocd.namespace)
+    return await get(store, APPLICATIONS, name, namespace)
+
+
+def project_name(application: Object) -> str:
+    return reading.text(application, "spec", "project") or names.DEFAULT_PROJECT

@@ -1,0 +1,140 @@
+"""What `tiphys pki` and `tiphys agents` share: which clusters, how results are shown."""
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from argocd import names
+from certs.authority import KeyType
+from checks.reports import visible
+from kube.live import LiveStore
+from sidecars.fleet.pki import Certificate
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+JSON_VERSION = 1
+
+PRINCIPAL_OPTIONS = (
+    click.option(
+        "--principal-namespace",
+        envvar="ARGOCD_AGENT_PRINCIPAL_NAMESPACE",
+        default=names.DEFAULT_NAMESPACE,
+        show_default=True,
+        help="The principal's namespace.",
+    ),
+    click.option(
+        "--principal-context",
+        envvar="ARGOCD_AGENT_PRINCIPAL_CONTEXT",
+        help="The kubeconfig's context for the principal's cluster.",
+    ),
+    click.option(
+        "--kubeconfig", type=click.Path(path_type=Path), help="Without it: KUBECONFIG, the pod's account."
+    ),
+    click.option(
+        "--format",
+        "form",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="For people or for programs.",
+    ),
+)
+
+KEY_TYPE = click.option(
+    "--key-type",
+    type=click.Choice([each.value for each in KeyType]),
+    default=KeyType.EC.value,
+    show_default=True,
+    help="P-256 or RSA with 3072 bits.",
+)
+
+
+def operating(command: Any) -> Any:
+    for option in reversed(PRINCIPAL_OPTIONS):
+        command = option(command)
+    return command
+
+
+def days(default: timedelta) -> Callable[[F], F]:
+    return click.option(
+        "--days",
+        type=click.IntRange(1, 36500),
+        default=default.days,
+        show_default=True,
+        help="How long it is valid; never longer than its authority.",
+    )
+
+
+def on_principal(
+    given: dict[str, Any],
+    question: Callable[[LiveStore], Coroutine[Any, Any, T]],
+    *,
+    context: str | None = None,
+) -> T:
+    async def asking() -> T:
+        store = await LiveStore.connect(
+            kubeconfig=given["kubeconfig"], context=context or given["principal_context"]
+        )
+        try:
+            return await question(store)
+        finally:
+            await store.close()
+
+    return asyncio.run(asking())
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def show(given: dict[str, Any], *, lines: Sequence[str], **told: Any) -> None:
+    if given["form"] == "json":
+        click.echo(json.dumps({"version": JSON_VERSION, **told}, indent=2))
+    else:
+        click.echo("\n".join(lines))
+
+
+def certificate_lines(certificate: Certificate, *, at: datetime) -> list[str]:
+    names_told = ", ".join(certificate.names)
+    return [
+        f"{certificate.where}: {' and '.join(certificate.common_names) or 'no common name'}"
+        + (" (authority)" if certificate.authority else ""),
+        f"  {certificate.state(at)}, from {_time(certificate.begins)} to {_time(certificate.ends)}, {certificate.key}",
+        *([f"  names: {visible(names_told)}"] if names_told else []),
+        f"  issued by {visible(certificate.issuer)}",
+        f"  SHA-256 {certificate.fingerprint}",
+    ]
+
+
+def certificate_told(certificate: Certificate, *, at: datetime) -> dict[str, Any]:
+    return {
+        "where": certificate.where,
+        "commonNames": list(certificate.common_names),
+        "names": list(certificate.names),
+        "issuer": certificate.issuer,
+        "notBefore": _time(certificate.begins),
+        "notAfter": _time(certificate.ends),
+        "renewAfter": _time(certificate.renew),
+        "fingerprint": certificate.fingerprint,
+        "key": certificate.key,
+        "authority": certificate.authority,
+        "state": certificate.state(at),
+    }
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    everything = [head, *rows]
+    widths = [max(len(row[column]) for row in everything) for column in range(len(head))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in everything
+    ]
+
+
+def _time(when: datetime) -> str:
+    return when.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,1 @@
+"""What `tiphys rbac` prints."""

@@ -1,0 +1,1 @@
+"""`tiphys demo`: everything at work on three clusters in this process."""

@@ -1,0 +1,179 @@
+"""Three real API servers on this machine, from the workshop of a source checkout, set up as manifests/ says."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from demo.world import AUTONOMOUS, CONTROL_PLANE, CONTROLLER, DEVELOPER, MANAGED, NAMESPACES_OF, TEAM, World
+from kube.errors import AlreadyExistsError
+from kube.live import LiveStore
+from kube.resources import NAMESPACES, SERVICE_ACCOUNTS
+from kube.store import Identity, Object, Resource
+from tiphys.errors import CallError, SurroundingsError
+
+ROOT = Path(__file__).parents[2]
+WORKSHOP = ROOT / "scripts" / "cluster" / "__main__.py"
+OVERLAYS = {CONTROL_PLANE: "control-plane", MANAGED: "workload-managed", AUTONOMOUS: "workload-autonomous"}
+END_SECONDS = 15.0
+CLUSTER_ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
+CLUSTER_ROLE_BINDINGS = Resource(
+    "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Lent:
+    """One API server: its administrator's kubeconfig, and a kubectl of its version."""
+
+    kubeconfig: Path
+    kubectl: Path
+
+
+class LocalWorld(World):
+    def __init__(self, lent: Mapping[str, Lent], stores: Mapping[str, LiveStore]) -> None:
+        super().__init__(stores)
+        self.lent = lent
+        self._acting: dict[tuple[str, str], LiveStore] = {}
+
+    async def acting(self, cluster: str, user: Identity) -> LiveStore:
+        """By impersonation: RBAC and admission see the user, not the administrator."""
+        key = (cluster, user.user)
+        if key not in self._acting:
+            self._acting[key] = await LiveStore.connect(
+                kubeconfig=self.lent[cluster].kubeconfig,
+                impersonate=user,
+                on_warning=partial(self.warned, user.user),
+            )
+        return self._acting[key]
+
+    async def close(self) -> None:
+        for store in (*self._acting.values(), *self.clusters.values()):
+            await store.close()
+
+
+def check_workshop() -> None:
+    if not WORKSHOP.exists():
+        raise CallError(
+            "--cluster starts API servers with scripts/cluster, which an installed tiphys does not have:"
+            " call it from a source checkout (make run ARGS=--cluster), or leave --cluster out"
+        )
+
+
+@asynccontextmanager
+async def local_world(folder: Path) -> AsyncIterator[LocalWorld]:
+    """All three with the accounts, rights and settings of manifests/; gone at the end."""
+    async with AsyncExitStack() as stack:
+        processes: list[Process] = []
+        stack.push_async_callback(_all_ended, processes)
+        # The first time ever it builds for minutes, and says so.
+        await _finished(processes, *_workshop("ensure"), what="preparing")
+        found = await asyncio.gather(*(_lend(processes) for _ in NAMESPACES_OF))
+        lent = dict(zip(NAMESPACES_OF, found, strict=True))
+        stores = {
+            cluster: await LiveStore.connect(kubeconfig=one.kubeconfig) for cluster, one in lent.items()
+        }
+        world = LocalWorld(lent, stores)
+        stack.push_async_callback(world.close)
+        await asyncio.gather(*(_furnish(processes, world, cluster, folder=folder) for cluster in lent))
+        yield world
+
+
+def _workshop(word: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", "scripts.cluster", word)
+
+
+async def _lend(processes: list[Process]) -> Lent:
+    process = await started(*_workshop("lend"), stdout=PIPE)
+    processes.append(process)
+    assert process.stdout
+    line = await process.stdout.readline()
+    if not line:
+        raise SurroundingsError("a local API server did not start; the reason stands above")
+    told = json.loads(line)
+    return Lent(Path(told["kubeconfig"]), Path(told["kubectl"]))
+
+
+async def _furnish(processes: list[Process], world: LocalWorld, cluster: str, *, folder: Path) -> None:
+    """What no controller does here, then what an admin applies."""
+    store = world.clusters[cluster]
+    for namespace in NAMESPACES_OF[cluster]:
+        with suppress(AlreadyExistsError):
+            await store.create(NAMESPACES, {"metadata": {"name": namespace}})
+        if namespace == TEAM:  # pods are created in it
+            with suppress(AlreadyExistsError):
+                await store.create(SERVICE_ACCOUNTS, {"metadata": {"name": "default"}}, namespace=namespace)
+    lent = world.lent[cluster]
+    await _finished(
+        processes,
+        *(str(lent.kubectl), f"--kubeconfig={lent.kubeconfig}", f"--cache-dir={folder / cluster}"),
+        *("apply", "--server-side", "--force-conflicts"),
+        *("--kustomize", str(ROOT / "manifests" / "overlays" / OVERLAYS[cluster])),
+        what=f"applying manifests/overlays/{OVERLAYS[cluster]}",
+    )
+    for resource, body in _rights():
+        await store.create(resource, body)
+
+
+def _rights() -> tuple[tuple[Resource, Object], ...]:
+    """Developers write what the story tells of; Argo CD's controller, which does not run here, its ConfigMap."""
+    name = "demonstration"
+    group = {"apiGroup": CLUSTER_ROLES.group, "kind": "Group", "name": DEVELOPER.groups[0]}
+    controller = {"apiGroup": CLUSTER_ROLES.group, "kind": "User", "name": CONTROLLER.user}
+    verbs = ["get", "list", "create", "update"]
+    rules = [
+        {"apiGroups": ["argoproj.io"], "resources": ["appprojects", "applications"], "verbs": verbs},
+        {"apiGroups": [""], "resources": ["configmaps", "pods"], "verbs": verbs},
+    ]
+    role = {"apiGroup": CLUSTER_ROLES.group, "kind": "ClusterRole", "name": name}
+    return (
+        (CLUSTER_ROLES, {"metadata": {"name": name}, "rules": rules}),
+        (
+            CLUSTER_ROLE_BINDINGS,
+            {"metadata": {"name": name}, "roleRef": role, "subjects": [group, controller]},
+        ),
+    )
+
+
+async def started(*command: str, stdout: int = DEVNULL, stderr: int | None = None) -> Process:
+    """In a session of its own: Ctrl-C is for the demonstration, which ends the others in order."""
+    return await asyncio.create_subprocess_exec(
+        *command, cwd=ROOT, stdin=PIPE, stdout=stdout, stderr=stderr, start_new_session=True
+    )
+
+
+async def ended(process: Process) -> None:
+    """Asked first, with whatever it started; killed where it does not listen or nobody wants to wait."""
+    if process.returncode is not None:
+        return
+    try:
+        _signal(process, signal.SIGTERM)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(END_SECONDS):
+                await process.wait()
+    finally:
+        if process.returncode is None:
+            _signal(process, signal.SIGKILL)
+
+
+def _signal(process: Process, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
+
+
+async def _finished(processes: list[Process], *command: str, what: str) -> None:
+    process = await started(*command)
+    processes.append(process)
+    if code := await process.wait():
+        raise SurroundingsError(f"{what} ended with {code}; the reason stands above")
+
+
+async def _all_ended(processes: list[Process]) -> None:
+    await asyncio.gather(*(ended(process) for process in processes))

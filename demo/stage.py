@@ -1,0 +1,104 @@
+"""The demonstration from its first line to its last."""
+
+import asyncio
+import sys
+import tempfile
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import click
+
+from argocd.agents.routing import Mode
+from demo.control_socket import listening
+from demo.local_clusters import LocalWorld, local_world
+from demo.local_webhook import local_guarding
+from demo.sidecars import Fleet
+from demo.story import Story, prepare
+from demo.webhook import guarding
+from demo.world import AUTONOMOUS, MANAGED, EmbeddedWorld, World
+from tiphys.running import Running
+
+CLUSTERS = f"a control plane, a managed workload cluster ({MANAGED}) and an autonomous\none ({AUTONOMOUS})"
+EMBEDDED = f"""\
+Three clusters run inside this process: {CLUSTERS}. Their API servers are embedded stores: no Argo CD and no controllers run on them.
+The webhook answers the control plane's reviews over HTTPS; the principal and the agents speak gRPC with mutual
+TLS. All listen on loopback only."""
+LOCAL = f"""\
+Three clusters start on this machine: {CLUSTERS}. Each is a real kube-apiserver with RBAC and what manifests/ has for it: no Argo CD, no
+controllers and no nodes. The webhook is registered with the control plane and runs under gunicorn; the
+principal and the agents speak gRPC with mutual TLS. All listen on loopback only."""
+
+MISTAKEN = '{"kind": "AppProject", "metadata": {"name": "mine"}, "spec": {"sourceRepos": ["!*"]}}'
+TRY = f"""\
+In another terminal:
+  {{program}} demo get appproject web --cluster {MANAGED}
+  echo '{MISTAKEN.replace("{", "{{").replace("}", "}}")}' | {{program}} demo apply -f -"""
+TAKEN = "Another demonstration of yours is running: `tiphys demo apply` and `get` talk to that one."
+
+
+async def demonstrate(running: Running, *, once: bool, local: bool) -> None:
+    with tempfile.TemporaryDirectory(prefix="tiphys-demo-") as folder:
+        # What the story set up is taken down here, where Ctrl-C does not reach.
+        async with AsyncExitStack() as stage:
+            telling = _tell(running, stage, Path(folder), once=once, local=local)
+            await _until_stopped(running, telling)
+
+
+async def _until_stopped(running: Running, telling: Coroutine[Any, Any, None]) -> None:
+    """Whatever the story waits for, Ctrl-C does not."""
+    story = asyncio.ensure_future(telling)
+    stopping = asyncio.ensure_future(running.stopping.wait())
+    try:
+        await asyncio.wait({story, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (story, stopping):
+            if not task.done():
+                task.cancel()
+        await asyncio.wait({story, stopping})
+    if not story.cancelled():
+        story.result()
+
+
+async def _tell(running: Running, stage: AsyncExitStack, folder: Path, *, once: bool, local: bool) -> None:
+    click.echo(LOCAL if local else EMBEDDED)
+    world: World
+    if local:
+        world = clusters = await stage.enter_async_context(local_world(folder))
+        await prepare(world)
+        guard = await stage.enter_async_context(local_guarding(clusters, folder=folder))
+    else:
+        world = embedded = EmbeddedWorld()
+        await prepare(world)
+        guard = await stage.enter_async_context(guarding(running, embedded, folder=folder))
+    fleet = await stage.enter_async_context(Fleet(running, world, folder=folder))
+    await fleet.start_principal(agents=(MANAGED, AUTONOMOUS))
+    await fleet.start_agent(MANAGED, mode=Mode.MANAGED)
+    await fleet.start_agent(AUTONOMOUS, mode=Mode.AUTONOMOUS)
+    await Story(world, guard=guard, fleet=fleet).tell()
+    if once:
+        return
+    click.echo(f"\nThe webhook's status page: {guard.page}")
+    if isinstance(world, LocalWorld):
+        _tell_kubeconfigs(world)
+    reachable = await stage.enter_async_context(listening(world))
+    click.echo(TRY.format(program=_program()) if reachable else TAKEN)
+    click.echo("It stays up until Ctrl-C.")
+    await running.stopping.wait()
+
+
+def _program() -> str:
+    """How this was called, for whoever calls it again: a checkout has no `tiphys` on the path."""
+    if Path(sys.argv[0]).name != "__main__.py":
+        return "tiphys"
+    python = Path(sys.executable)
+    here = python.relative_to(Path.cwd()) if python.is_relative_to(Path.cwd()) else python
+    return f"{here} -m cli"
+
+
+def _tell_kubeconfigs(world: LocalWorld) -> None:
+    click.echo("Kubeconfigs of the administrators, for kubectl:")
+    for name, lent in world.lent.items():
+        click.echo(f"  {name:<14}{lent.kubeconfig}")
+    click.echo(f"A kubectl of their version: {lent.kubectl}")

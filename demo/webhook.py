@@ -1,0 +1,150 @@
+"""The webhook in this process: its own keeper, decisions and pages, on an embedded store instead of an API server."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+from certs.folder import CERTIFICATE, changes
+from demo.api_server import Asking
+from demo.http import serve
+from demo.world import EmbeddedWorld
+from kube.store import Store
+from tiphys.errors import SurroundingsError
+from tiphys.running import Running
+from webhook.admission.access_reviews import AccessReviews
+from webhook.admission.cluster_state import Guarding, Knowledge
+from webhook.admission.decisions import Decisions
+from webhook.keeper.keeper import Keeper, Keeping
+from webhook.keeper.pages import create_pages
+from webhook.keeper.worker_reports import Reporter
+from webhook.registration.register import register
+from webhook.registration.status import bundle_to_register
+from webhook.registration.table import Registration
+from webhook.server.asgi import Application, Endpoint
+from webhook.server.metrics import Counting
+
+BEGIN_SECONDS = 30.0
+REPORT_SECONDS = 5.0
+PAUSE_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """`caught_up` returns when the webhook knows what was just written."""
+
+    page: str
+    caught_up: Callable[[], Awaitable[None]]
+
+
+@asynccontextmanager
+async def guarding(running: Running, world: EmbeddedWorld, *, folder: Path) -> AsyncIterator[Guard]:
+    """Registered, and asked about every write until the end."""
+    store = world.control_plane
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = int(listener.getsockname()[1])
+    keeping = Keeping(
+        guarding=Guarding(), folder=folder, identity="demo", review_port=port, dns_names=("localhost",)
+    )
+    reporter = Reporter(folder)
+    counting = Counting(reporter)
+    knowledge = Knowledge(store, keeping.guarding, told=reporter.trouble)
+    decisions = Decisions(
+        knowledge,
+        listener=counting,
+        today=lambda: datetime.now(UTC).date(),
+        check_writer=AccessReviews(store).check,
+    )
+    application = Application(
+        endpoints={
+            "/validate": Endpoint(decisions.validate, patches=False),
+            "/mutate": Endpoint(decisions.mutate, patches=True),
+            "/inject": Endpoint(decisions.inject, patches=True),
+        },
+        folder=keeping.leaf_folder,
+        background=knowledge,
+        observer=counting,
+        drain_seconds=0,
+    )
+    keeping.leaf_folder.mkdir(parents=True)
+    keeper = Keeper(store, keeping)
+    running.start(keeper.run(), name="keeper")
+    await _certificate(keeping.leaf_folder)
+    context = application.context()
+    await application.start()
+    server = await serve(application, listener=listener, context=context)
+    running.start(application.failed(), name="webhook")
+    running.start(_report(reporter, knowledge), name="reports")
+    registration = Registration(url=f"https://localhost:{port}")
+    await registered(store, registration)
+    store.hooks.admission = Asking(store, warned=world.warned)
+
+    async def caught_up() -> None:
+        async with asyncio.timeout(BEGIN_SECONDS):
+            for cache in knowledge.caches.values():
+                store.send_bookmarks()
+                await cache.reached(store.resource_version)
+
+    with _Pages(keeper, knowledge, registration) as address:
+        try:
+            yield Guard(address, caught_up)
+        finally:
+            store.hooks.admission = None
+            server.close()
+            await application.stop()
+            reporter.close()
+
+
+async def _certificate(folder: Path) -> None:
+    async with asyncio.timeout(BEGIN_SECONDS):
+        async for _ in changes(folder):
+            if (folder / CERTIFICATE).exists():
+                return
+
+
+async def registered(store: Store, registration: Registration) -> None:
+    """As `tiphys webhook register` does, once the keeper has shown its sign of life."""
+    async with asyncio.timeout(BEGIN_SECONDS):
+        while True:
+            try:
+                bundle = await bundle_to_register(store, registration, now=datetime.now(UTC))
+            except SurroundingsError:
+                await asyncio.sleep(PAUSE_SECONDS)
+                continue
+            await register(store, registration, bundle=bundle)
+            return
+
+
+async def _report(reporter: Reporter, knowledge: Knowledge) -> None:
+    while True:
+        reporter.caches(knowledge.health)
+        await asyncio.sleep(REPORT_SECONDS)
+
+
+class _Quiet(WSGIRequestHandler):
+    def log(self, type: str, message: str, *args: object) -> None:  # noqa: A002 - werkzeug's signature
+        """Callers of the page are nobody's business here."""
+
+
+class _Pages:
+    """The status page on loopback, in a thread; on a cluster gunicorn serves it."""
+
+    def __init__(self, keeper: Keeper, knowledge: Knowledge, registration: Registration) -> None:
+        pages = create_pages(keeper, knowledge, registration)
+        self._server = make_server("127.0.0.1", 0, pages, threaded=True, request_handler=_Quiet)
+        self._thread = threading.Thread(target=self._server.serve_forever, name="pages", daemon=True)
+
+    def __enter__(self) -> str:
+        self._thread.start()
+        return f"http://127.0.0.1:{self._server.server_port}/"
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._thread.join(BEGIN_SECONDS)
+        self._server.server_close()

@@ -1,0 +1,107 @@
+"""An agent as a process: elected by a Lease, connected to its principal as well as it can be."""
+
+import asyncio
+import time
+from dataclasses import dataclass, replace
+
+from kube.store import Store
+from sidecars.agent.agent import Agent
+from sidecars.agent.settings import AgentSettings
+from sidecars.metrics import argocd_agent
+from sidecars.metrics.per_peer import agent_figures
+from sidecars.mirroring import link as linking
+from sidecars.process import certificates
+from sidecars.process.certificates import Source
+from sidecars.process.http_pages import Page
+from sidecars.process.leadership import Duty, Post
+from sidecars.wire.client.dialer import AgentConnection, Dialing
+from sidecars.wire.client.reconnect import Link, Reconnecting
+from sidecars.wire.streams import StreamLostError
+from tiphys.errors import SurroundingsError
+
+_REFUSALS = ("UNAUTHENTICATED", "PERMISSION_DENIED")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving(Post):
+    settings: AgentSettings
+    dialing: Dialing
+    """Without its certificates where there is a `source`."""
+    source: Source | None
+    health_port: int | None = 8001
+    metrics_port: int | None = 8181
+
+
+class Process:
+    """`run` until cancelled."""
+
+    def __init__(self, store: Store, serving: Serving) -> None:
+        self._store = store
+        self._serving = serving
+        self._agent: Agent | None = None
+        self.link = Link()
+        self.connected = asyncio.Event()
+        self._duty = Duty(
+            store,
+            serving,
+            role="agent",
+            namespace=serving.settings.namespace,
+            probes={"/healthz": self._healthy, "/readyz": self._healthy},
+            figures=lambda: agent_figures(self._links(), mode=serving.settings.mode.value),
+        )
+        self.health, self.metrics = self._duty.health, self._duty.metrics
+
+    async def run(self) -> None:
+        await self._duty.run(self._work)
+
+    async def _work(self) -> None:
+        serving = self._serving
+        agent = self._agent = Agent(self._store, settings=serving.settings, surroundings=serving.surroundings)
+        dialing = serving.dialing
+        if serving.source is not None:
+            dialing = replace(dialing, material=await certificates.first(serving.source))
+        reconnecting = Reconnecting(dialing, changed=self._noted)
+
+        async def serve(connection: AgentConnection) -> None:
+            try:
+                await agent.serve(
+                    connection,
+                    name=connection.me.agent,
+                    principal_namespace=connection.principal.namespace,
+                    extensions=connection.extensions,
+                )
+            except SurroundingsError as error:
+                # Whatever became of this stream, the next one may do better.
+                raise StreamLostError(str(error), code="UNAVAILABLE") from error
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(agent.run(), name="agent")
+            if serving.source is not None and dialing.material is not None:
+                following = serving.source.follow(reconnecting.swap_material, held=dialing.material)
+                group.create_task(following, name="certificates")
+            await agent.ready.wait()
+            group.create_task(reconnecting.run(serve), name="connection")
+
+    def _links(self) -> list[tuple[str, linking.Link]]:
+        return [] if self._agent is None else [(self._agent.holdings.name, self._agent.link)]
+
+    def _noted(self, link: Link) -> None:
+        if link.connected and not self.link.connected:
+            argocd_agent.CONNECTIONS.inc()
+            argocd_agent.CONNECTED_SINCE.set(time.time())
+        if any(word in link.error for word in _REFUSALS):
+            argocd_agent.AUTH_FAILURES.inc()
+        argocd_agent.CONNECTION_STATUS.set(1 if link.connected else 0)
+        self.link = link
+        if link.connected:
+            self.connected.set()
+        else:
+            self.connected.clear()
+
+    def _healthy(self) -> Page:
+        if self.link.connected:
+            return Page(b"connected\n")
+        if waits := self._duty.waits:  # restarting it would not help
+            return Page(f"{waits}\n".encode())
+        words = self.link.error or "not connected yet"
+        return Page(f"not connected: {words}\n".encode(), status=503)

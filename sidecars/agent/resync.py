@@ -1,0 +1,262 @@
+"""What an agent asks and answers so that both ends have the same: by comparison, or by resync messages."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from argocd.agents.checksums import ResourceKey, inventory_checksum, resource_key
+from argocd.agents.identity import is_managed
+from argocd.agents.messages import Message
+from argocd.agents.namespaces import PeerUnknownError
+from argocd.agents.project_copies import bare_name
+from argocd.agents.resync import (
+    ResyncError,
+    ResyncMessage,
+    Side,
+    UpdateRequest,
+    accepts,
+    answer_to,
+    namespace_to_look_in,
+    request_about,
+    request_for,
+    resources_to_tell,
+    what_is_gone,
+)
+from argocd.agents.routing import Mode
+from argocd.reading import text
+from kube.store import Object
+from sidecars.agent.incoming import NotTakenError
+from sidecars.agent.outgoing import Tell
+from sidecars.agent.settings import AgentSettings
+from sidecars.agent.state import Holdings
+from sidecars.delivery.comparison import Difference
+from sidecars.mirroring.inventories import SPECS, STATUS
+from sidecars.mirroring.kinds import APPLICATION, BY_TRACKED, PROJECT, Kind
+from sidecars.mirroring.link import Link, Telling
+from sidecars.mirroring.resync_events import (
+    ResyncEvents,
+    read_list_request,
+    read_resource,
+    read_update_request,
+    resync_message,
+)
+from sidecars.mirroring.resync_rounds import Round
+from sidecars.wire.events import Event
+
+
+class Asker:
+    def __init__(
+        self,
+        *,
+        settings: AgentSettings,
+        holdings: Holdings,
+        events: ResyncEvents,
+        tell: Tell,
+        clock: Callable[[], float],
+    ) -> None:
+        self._settings = settings
+        self._holdings = holdings
+        self._events = events
+        self._tell = tell
+        self._clock = clock
+        self._asked = False
+        self._round = Round()
+        self._told: dict[tuple[str, str], float] = {}
+        """When the principal last heard of an Application's status."""
+
+    def greet(self, link: Link) -> None:
+        """A stream begins."""
+        managed = self._settings.mode is Mode.MANAGED
+        if link.compares:
+            link.compare(STATUS if managed else SPECS)
+            return
+        if not self._asked:
+            self._asked = True
+            for tell in self.everything(link):
+                tell()  # what finds no room is told once more by the link
+
+    def everything(self, link: Link) -> Iterator[Telling]:
+        """For a principal that does not compare: the first time, and when something found no room."""
+        if self._settings.mode is Mode.AUTONOMOUS:
+            for kind, item in self._holdings.own():
+                yield partial(self._tell_own, kind, item["metadata"]["name"])
+            yield lambda: link.send(self._events.resync_request())
+            return
+        yield partial(self._ask_list, link)
+        for kind, item in self._holdings.copies():
+            name, namespace = item["metadata"]["name"], item["metadata"]["namespace"]
+            yield partial(self._ask_update, link, kind, name, namespace)
+            if kind is APPLICATION:
+                yield partial(self._tell_status, namespace, name)
+
+    def now_and_then(self, link: Link) -> Iterator[Telling]:
+        """For a principal that does not compare: as if this process had just begun, but without the state that
+        a checksum shows to be the same.
+        """
+        began = self._clock()
+        if self._settings.mode is Mode.AUTONOMOUS:
+            yield partial(self._begin_round, link)
+        else:
+            yield partial(self._ask_list, link)
+            for kind, item in self._holdings.copies():
+                yield partial(
+                    self._ask_update, link, kind, item["metadata"]["name"], item["metadata"]["namespace"]
+                )
+        # No checksum tells of a status. Controllers write one every few minutes: those are told anyway.
+        for (namespace, name), moment in sorted(self._applications_told()):
+            if moment < began - self._settings.compare_seconds:
+                yield partial(self._tell_status, namespace, name)
+
+    def _applications_told(self) -> Iterator[tuple[tuple[str, str], float]]:
+        mine = self._holdings.own() if self._settings.mode is Mode.AUTONOMOUS else self._holdings.copies()
+        for kind, item in mine:
+            if kind is APPLICATION:
+                place = item["metadata"]["namespace"], item["metadata"]["name"]
+                yield place, self._told.get(place, float("-inf"))
+
+    def told(self, message: Message, kind: Kind, item: Object) -> None:
+        if kind is APPLICATION:
+            place = text(item, "metadata", "namespace"), text(item, "metadata", "name")
+            if message is Message.DELETE:
+                self._told.pop(place, None)
+            else:
+                self._told[place] = self._clock()
+
+    def done(self, event: Event) -> None:
+        self._round.done(event)
+
+    def _begin_round(self, link: Link) -> bool:
+        for kind, name, _ in map(self._holdings.naming.parsed, self._round.lacking):
+            self._repair_own(kind, name, known=False)
+        self._round = Round(self._holdings.key(kind, item) for kind, item in self._holdings.own())
+        return link.send(self._events.resync_request())
+
+    def _ask_list(self, link: Link) -> bool:
+        """argocd-agent's principal does not track projects by agent; it tells all of them at each connection."""
+        copies = (pair for pair in self._holdings.copies() if pair[0] is not PROJECT)
+        keys = [resource_key(kind.tracked, item) for kind, item in copies]
+        return link.send(self._events.list_request(inventory_checksum(keys)))
+
+    def _tell_own(self, kind: Kind, name: str) -> bool:
+        local = self._holdings.get(kind, name=name, namespace=self._settings.namespace)
+        return local is None or self._tell(Message.CREATE, kind, local)
+
+    def _tell_status(self, namespace: str, name: str) -> bool:
+        local = self._holdings.get(APPLICATION, name=name, namespace=namespace)
+        message = Message.STATUS_UPDATE if self._settings.mode is Mode.MANAGED else Message.SPEC_UPDATE
+        return local is None or self._tell(message, APPLICATION, local)
+
+    def repair(self, scope: str, differences: list[Difference]) -> None:
+        """By what holds now: the comparison may be older than a change."""
+        for difference in differences:
+            kind, name, namespace = self._holdings.naming.parsed(difference.key)
+            if self._settings.mode is Mode.AUTONOMOUS:
+                self._repair_own(kind, name, known=difference.theirs is not None)
+            elif scope == STATUS:
+                local = self._local(kind, name, namespace)
+                if local is not None:
+                    self._tell(Message.STATUS_UPDATE, kind, local)
+
+    def _repair_own(self, kind: Kind, name: str, *, known: bool) -> None:
+        local = self._holdings.get(kind, name=name, namespace=self._settings.namespace)
+        if local is not None and self._holdings.concerns(kind, local):
+            self._tell(Message.SPEC_UPDATE if known else Message.CREATE, kind, local)
+        elif known:
+            gone = {"metadata": {"name": name, "namespace": self._settings.namespace}}
+            self._tell(Message.DELETE, kind, gone)
+
+    # Resync messages.
+
+    def resync(self, link: Link, event: Event) -> None:
+        message = resync_message(event)
+        if not accepts(Side.AGENT, message, mode=self._settings.mode):
+            raise NotTakenError(f"{message} is nothing that {self._settings.mode} agents answer")
+        if message is ResyncMessage.REQUEST_LIST:
+            self._answer_list(link, checksum=read_list_request(event))
+        elif message is ResyncMessage.REQUEST_UPDATE:
+            self._answer(read_update_request(event))
+        elif message is ResyncMessage.RESOURCE:
+            self._ask_about(link, read_resource(event))
+        else:
+            self._ask_updates(link)
+
+    def _answer_list(self, link: Link, *, checksum: bytes | None) -> None:
+        """A principal may count its mirrors by their names or by ours: two equal inventories are, either way."""
+        own = [resource_key(kind.tracked, item) for kind, item in self._holdings.own()]
+        if own and checksum == inventory_checksum(own):
+            return
+        for key in resources_to_tell(list(self._tracked()), checksum=checksum):
+            link.send(self._events.resource(key))
+
+    def _tracked(self) -> Iterator[ResourceKey]:
+        """As argocd-agent's principal calls its mirrors."""
+        for kind, item in self._holdings.own():
+            mirror = self._holdings.at_principal(kind, item)
+            key = resource_key(kind.tracked, mirror if mirror is not None else item)
+            yield ResourceKey(key.kind, key.name, key.uid, self._settings.namespace)
+
+    def _answer(self, request: UpdateRequest) -> None:
+        kind = BY_TRACKED.get(request.kind)
+        if kind not in (PROJECT, APPLICATION):
+            raise NotTakenError(f"{request.kind[:40]!r} is no kind that an autonomous agent has")
+        assert kind is not None
+        name = bare_name(self._holdings.name, request.name) if kind is PROJECT else request.name
+        self._round.asked(self._holdings.naming.key(kind, name))
+        local = self._holdings.get(kind, name=name, namespace=self._settings.namespace)
+        if local is not None and not self._holdings.concerns(kind, local):
+            local = None
+        expected = self._holdings.at_principal(kind, local) if local is not None else None
+        message = answer_to(request, expected)
+        if message is Message.DELETE:
+            gone = what_is_gone(request)
+            self._tell(message, kind, {"metadata": {**gone["metadata"], "name": name}})
+        elif message is not None and local is not None:
+            # A request without a checksum: it is not there, and only a creation makes it.
+            self._tell(Message.CREATE if not request.checksum else message, kind, local)
+
+    def _ask_about(self, link: Link, resource: ResourceKey) -> None:
+        kind = BY_TRACKED.get(resource.kind)
+        if kind is None:
+            raise NotTakenError(f"{resource.kind[:40]!r} is no kind that is kept in step")
+        namespace = namespace_to_look_in(
+            resource.kind,
+            resource.namespace,
+            side=Side.AGENT,
+            own_namespace=self._settings.namespace,
+            agent=self._holdings.name,
+            mode=self._settings.mode,
+            mapped_by=self._settings.mapped_by,
+            peer_namespace=self._holdings.principal_namespace,
+        )
+        local = self._holdings.get(kind, name=resource.name, namespace=namespace)
+        try:
+            request = request_about(
+                resource,
+                local,
+                peer_namespace=self._holdings.principal_namespace,
+                ignore_unmanaged=self._settings.ignore_unmanaged,
+            )
+        except (ResyncError, PeerUnknownError) as error:
+            raise NotTakenError(str(error)) from error
+        if request is not None:
+            link.send(self._events.update_request(request))
+
+    def _ask_updates(self, link: Link) -> None:
+        for kind, item in self._holdings.copies():
+            self._ask_update(link, kind, item["metadata"]["name"], item["metadata"]["namespace"])
+
+    def _ask_update(self, link: Link, kind: Kind, name: str, namespace: str) -> bool:
+        item = self._holdings.get(kind, name=name, namespace=namespace)
+        if item is None or not is_managed(item):
+            return True
+        try:
+            request = request_for(kind.tracked, item, peer_namespace=self._holdings.principal_namespace)
+        except PeerUnknownError:
+            return True  # the principal did not say where it lives: an old one
+        return link.send(self._events.update_request(request))
+
+    def _local(self, kind: Kind, name: str, namespace: str) -> Object | None:
+        here = self._settings.namespace
+        if namespace and namespace != self._holdings.principal_namespace:
+            here = namespace
+        found = self._holdings.get(kind, name=name, namespace=here)
+        return found if text(found, "metadata", "name") else None

@@ -1,0 +1,43 @@
+"""What an agent is told about its place in the world."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from argocd import names
+from argocd.agents.identity import Adoption, Mismatch
+from argocd.agents.routing import AgentMapping, Mode, namespace_is_allowed
+
+COMPARE_SECONDS = 600.0
+
+
+class OnRecreate(StrEnum):
+    """What an Application that somebody deleted here gets when it is made again."""
+
+    IGNORE = "ignore"
+    CLEAR_STATUS = "clear-status"
+    RESYNC = "resync"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSettings:
+    mode: Mode = Mode.AUTONOMOUS
+    namespace: str = names.DEFAULT_NAMESPACE
+    mapped_by: AgentMapping = AgentMapping.NAMESPACE
+    allowed_namespaces: tuple[str, ...] = ()
+    create_namespaces: bool = False
+    ignore_unmanaged: bool = False
+    mismatch: Mismatch = Mismatch.RECREATE
+    adoption: Adoption = Adoption.ALWAYS
+    on_recreate: OnRecreate = OnRecreate.IGNORE
+    label_selector: str = ""
+    status_seconds: float = 0.0
+    """At most one status of an Application within this time; 0: as they come, the newest replacing those that wait."""
+    heartbeat_seconds: float = 0.0
+    compare_seconds: float = COMPARE_SECONDS
+
+    def allows(self, namespace: str) -> bool:
+        if namespace == self.namespace:
+            return True
+        return self.mapped_by is AgentMapping.DESTINATION and namespace_is_allowed(
+            namespace, list(self.allowed_namespaces)
+        )

@@ -1,0 +1,281 @@
+"""Agents as objects of the principal's namespace: cluster Secrets and the blocklist."""
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from cryptography import x509
+
+from argocd import names
+from argocd.agents.copies import AGENT_ERROR
+from argocd.reading import mapping, sequence, text
+from certs.authority import KeyType
+from certs.key_pair import KeyPair, fingerprint
+from kube.errors import AlreadyExistsError, NotFoundError
+from kube.resources import APPLICATIONS, CONFIG_MAPS, NAMESPACES, SECRETS
+from kube.store import Object, PatchKind, Resource, Store
+from sidecars.fleet.pki import LEAF_LIFETIME, Certificate, Pki, check_agent_name, described
+from sidecars.wire.auth.blocklist import Blocklist
+from tiphys.errors import CallError
+
+# An answer of the API server with five hundred Applications is a few megabytes.
+PAGE = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registered:
+    """An agent as its cluster Secret tells of it. `proxy` is the certificate for the resource proxy."""
+
+    name: str
+    secret: str
+    server: str
+    self_registered: bool
+    issued: tuple[str, ...]
+    proxy: Certificate | None
+
+    @property
+    def fingerprints(self) -> tuple[str, ...]:
+        """Every certificate that names this agent and is known here: each could log in as it."""
+        return tuple(dict.fromkeys([*self.issued, *([self.proxy.fingerprint] if self.proxy else [])]))
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """The newest error that an agent's Applications show."""
+
+    when: str
+    application: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    store: Store
+    namespace: str
+
+    async def create(
+        self,
+        agent: str,
+        *,
+        proxy_address: str,
+        labels: Mapping[str, str],
+        create_namespace: bool,
+        now: datetime,
+        lifetime: timedelta = LEAF_LIFETIME,
+        key_type: KeyType,
+    ) -> Registered:
+        """Its cluster Secret, with a certificate with which Argo CD calls the resource proxy."""
+        pki = Pki(store=self.store, namespace=self.namespace)
+        pair, authority = await pki.issue_client(agent, now=now, lifetime=lifetime, key_type=key_type)
+        if await self._secrets_of(agent):
+            raise CallError(f"agent {agent} exists already: see `tiphys agents inspect {agent}`")
+        body = cluster_secret(
+            agent, proxy_address=proxy_address, labels=labels, pair=pair, authority=authority
+        )
+        try:
+            stored = await self.store.create(SECRETS, body, namespace=self.namespace)
+        except AlreadyExistsError as error:
+            name = body["metadata"]["name"]
+            raise CallError(f"Secret {self.namespace}/{name} exists and is no agent's cluster") from error
+        if create_namespace:
+            await self._ensure_namespace(agent)
+        return registered(stored)
+
+    async def all(self) -> list[Registered]:
+        found = [registered(secret) async for secret in self._secrets()]
+        return sorted(found, key=lambda each: each.name)
+
+    async def get(self, agent: str) -> Registered:
+        found = await self._secrets_of(agent)
+        if not found:
+            raise CallError(
+                f"no agent {agent}: no Secret in {self.namespace} has the label {names.AGENT_NAME}={agent}"
+            )
+        return registered(found[0])
+
+    async def note_issued(self, agent: str, certificate: str) -> bool:
+        """Remembers a fingerprint with the agent, so that `block` needs nothing but a name."""
+        found = await self._secrets_of(agent)
+        if not found:
+            return False
+        told = dict.fromkeys([*registered(found[0]).issued, certificate])
+        patch = {"metadata": {"annotations": {names.TIPHYS_CERTIFICATES: " ".join(told)}}}
+        name = found[0]["metadata"]["name"]
+        await self.store.patch(SECRETS, patch, name=name, namespace=self.namespace, kind=PatchKind.MERGE)
+        return True
+
+    async def remove(self, agent: str, *, block: bool) -> tuple[Registered, int]:
+        """Returns also how many Applications of its namespace stay behind."""
+        there = await self.get(agent)
+        if block and there.fingerprints:
+            await self.block(there.fingerprints)
+        for secret in await self._secrets_of(agent):
+            await self.store.delete(
+                SECRETS,
+                name=secret["metadata"]["name"],
+                namespace=self.namespace,
+                uid=secret["metadata"]["uid"],
+            )
+        left = 0
+        async for _ in _pages(self.store, APPLICATIONS, namespace=agent):
+            left += 1
+        return there, left
+
+    # The blocklist.
+
+    async def blocked(self) -> Blocklist:
+        try:
+            return Blocklist.of(
+                await self.store.get(CONFIG_MAPS, name=names.TLS_BLOCKLIST, namespace=self.namespace)
+            )
+        except NotFoundError:
+            return Blocklist()
+
+    async def block(self, fingerprints: Iterable[str]) -> None:
+        data = dict.fromkeys(fingerprints, "")
+        try:
+            await self._patch_blocklist({"data": data})
+        except NotFoundError:
+            body = {"metadata": {"name": names.TLS_BLOCKLIST}, "data": data}
+            try:
+                await self.store.create(CONFIG_MAPS, body, namespace=self.namespace)
+            except AlreadyExistsError:
+                await self._patch_blocklist({"data": data})
+
+    async def unblock(self, fingerprints: Iterable[str]) -> None:
+        """Keys may stand there in lower case, which a principal of ours takes too."""
+        unwanted = set(fingerprints)
+        try:
+            there = await self.store.get(CONFIG_MAPS, name=names.TLS_BLOCKLIST, namespace=self.namespace)
+        except NotFoundError:
+            return
+        gone = {key: None for key in mapping(there, "data") if key.upper() in unwanted}
+        if gone:
+            await self._patch_blocklist({"data": gone})
+
+    async def _patch_blocklist(self, patch: Object) -> None:
+        await self.store.patch(
+            CONFIG_MAPS, patch, name=names.TLS_BLOCKLIST, namespace=self.namespace, kind=PatchKind.MERGE
+        )
+
+    # Applications.
+
+    async def troubles(self, agents: Iterable[Registered], *, only: str = "") -> dict[str, Trouble]:
+        """By agent, from the condition that a principal leaves on an Application that an agent refused."""
+        known = {each.name for each in agents}
+        found: dict[str, Trouble] = {}
+        async for application in _pages(self.store, APPLICATIONS, namespace=only or None):
+            for condition in sequence(application, "status", "conditions"):
+                if text(condition, "type") != AGENT_ERROR:
+                    continue
+                namespace = text(application, "metadata", "namespace")
+                agent = namespace if namespace in known else text(application, "spec", "destination", "name")
+                when = text(condition, "lastTransitionTime")
+                if agent in known and (agent not in found or found[agent].when < when):
+                    name = f"{namespace}/{text(application, 'metadata', 'name')}"
+                    found[agent] = Trouble(when, name, text(condition, "message"))
+        return found
+
+    async def _secrets_of(self, agent: str) -> list[Object]:
+        check_agent_name(agent, principal_namespace=self.namespace)
+        return [secret async for secret in self._secrets(f"={agent}")]
+
+    def _secrets(self, value: str = "") -> AsyncIterator[Object]:
+        selector = f"{names.SECRET_TYPE}={names.SECRET_TYPE_CLUSTER},{names.AGENT_NAME}{value}"
+        return _pages(self.store, SECRETS, namespace=self.namespace, label_selector=selector)
+
+    async def _ensure_namespace(self, name: str) -> None:
+        try:
+            await self.store.create(NAMESPACES, {"metadata": {"name": name}})
+        except AlreadyExistsError:
+            return
+
+
+def cluster_secret(
+    agent: str, *, proxy_address: str, labels: Mapping[str, str], pair: KeyPair, authority: bytes
+) -> Object:
+    config = {
+        "tlsClientConfig": {
+            "insecure": False,
+            "certData": _encoded(pair.certificate),
+            "keyData": _encoded(pair.key),
+            "caData": _encoded(authority),
+        }
+    }
+    return {
+        "metadata": {
+            "name": f"{names.AGENT_CLUSTER_SECRET_PREFIX}{agent}",
+            "labels": {**labels, names.SECRET_TYPE: names.SECRET_TYPE_CLUSTER, names.AGENT_NAME: agent},
+            "annotations": {names.MANAGED_BY: "argocd-agent", names.SKIP_RECONCILE: "true"},
+        },
+        "type": "Opaque",
+        "stringData": {
+            "name": agent,
+            "server": f"https://{proxy_address}?{names.AGENT_QUERY_PARAMETER}={agent}",
+            "config": json.dumps(config),
+        },
+    }
+
+
+def registered(secret: Object) -> Registered:
+    labels = mapping(secret, "metadata", "labels")
+    issued = text(secret, "metadata", "annotations", names.TIPHYS_CERTIFICATES)
+    name = text(secret, "metadata", "name")
+    return Registered(
+        name=text(labels, names.AGENT_NAME),
+        secret=name,
+        server=_decoded(text(secret, "data", "server")).decode(errors="replace"),
+        self_registered=text(labels, names.SELF_REGISTERED_CLUSTER) == "true",
+        issued=tuple(Blocklist.of({"data": dict.fromkeys(issued.split(), "")}).fingerprints),
+        proxy=_proxy_certificate(secret, where=f"Secret {name}"),
+    )
+
+
+def _proxy_certificate(secret: Object, *, where: str) -> Certificate | None:
+    """None too where somebody's hand has left something else; Argo CD will say so."""
+    try:
+        config: Any = json.loads(_decoded(text(secret, "data", "config")) or b"{}")
+        pem = _decoded(text(config, "tlsClientConfig", "certData"))
+        return described(x509.load_pem_x509_certificate(pem), where=where) if pem else None
+    except ValueError:
+        return None
+
+
+def fingerprint_of(pem: bytes, *, origin: str) -> str:
+    try:
+        return fingerprint(x509.load_pem_x509_certificate(pem))
+    except ValueError:
+        raise CallError(f"{origin} is no certificate in PEM") from None
+
+
+async def _pages(
+    store: Store, resource: Resource, *, namespace: str | None = None, label_selector: str = ""
+) -> AsyncIterator[Object]:
+    token = ""
+    while True:
+        page = await store.list(
+            resource,
+            namespace=namespace,
+            label_selector=label_selector,
+            limit=PAGE,
+            continue_token=token,
+        )
+        for item in page.items:
+            yield item
+        token = page.continue_token
+        if not token:
+            return
+
+
+def _encoded(content: bytes) -> str:
+    return b64encode(content).decode()
+
+
+def _decoded(content: str) -> bytes:
+    try:
+        return b64decode(content)
+    except ValueError:
+        return b""

@@ -1,0 +1,52 @@
+"""The principal's own word on its agents, through the API server or straight from its port."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import aiohttp
+
+from kube.errors import ApiError
+from sidecars.principal import standing
+from sidecars.principal.standing import Standing
+
+ANSWER_SECONDS = 10.0
+
+
+class Asked(Protocol):
+    """The live store."""
+
+    async def ask_service(self, service: str, path: str, *, namespace: str) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """`problem` says why nothing is known; no principal of argocd-agent's has this page."""
+
+    source: str = ""
+    standings: dict[str, Standing] = field(default_factory=dict)
+    problem: str = ""
+
+
+NOBODY = Told()
+
+
+async def ask_principal(store: Asked, *, namespace: str, service: str, url: str | None) -> Told:
+    source = f"{url.rstrip('/')}{standing.PATH}" if url else f"Service {namespace}/{service}"
+    try:
+        if url:
+            return Told(source, standing.read(await _fetched(source)))
+        return Told(
+            source, standing.read(await store.ask_service(service, standing.PATH, namespace=namespace))
+        )
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        return Told(source, problem=f"{source}: {error or type(error).__name__}")
+    except (ApiError, ValueError) as error:
+        return Told(source, problem=str(error))
+
+
+async def _fetched(address: str) -> Any:
+    limit = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
+    async with aiohttp.ClientSession(timeout=limit) as session, session.get(address) as response:
+        response.raise_for_status()
+        return json.loads(await response.read())

@@ -1,0 +1,1 @@
+"""What both sidecars need to keep objects in step."""

@@ -1,0 +1,144 @@
+"""The four sorts of objects that are kept in step: how each is called by Kubernetes, events and comparisons."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import orjson
+
+from argocd import names
+from argocd.agents.checksums import ChecksumError, TrackedKind, spec_checksum
+from argocd.agents.identity import source_uid
+from argocd.agents.messages import Message, Target
+from argocd.reading import mapping, value
+from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, SECRETS
+from kube.store import Object, Resource
+from sidecars.wire.errors import MalformedError
+from sidecars.wire.events import PREFIX, Event, EventType, object_event
+from sidecars.wire.events import Target as WireTarget
+from sidecars.wire.json_objects import read_object
+
+OPERATION_DONE = "tiphys.dev/operation"
+"""Annotation of an agent's Application: which of its principal's operations was carried out last."""
+
+RESTORED = "tiphysrestored"
+"""An extension attribute: this operation may have been given before, by a principal that has restarted."""
+
+# Written by either side for itself: no part of what the other one has told.
+_MARKS = frozenset(
+    {
+        names.SOURCE_UID,
+        names.PRINCIPAL_UID,
+        names.NAMESPACE_REMAPPED,
+        names.LAST_APPLIED,
+        names.LAST_UPDATED,
+        names.NOTIFIED,
+        names.REFRESH,
+        OPERATION_DONE,
+    }
+)
+DIGEST_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    target: Target
+    tracked: TrackedKind
+    resource: Resource
+    content: str
+    """The field that says what the object is."""
+
+
+PROJECT = Kind(Target.PROJECT, TrackedKind.PROJECT, APP_PROJECTS, "spec")
+APPLICATION = Kind(Target.APPLICATION, TrackedKind.APPLICATION, APPLICATIONS, "spec")
+REPOSITORY = Kind(Target.REPOSITORY, TrackedKind.REPOSITORY, SECRETS, "data")
+GPG_KEYS = Kind(Target.GPG_KEYS, TrackedKind.GPG_KEYS, CONFIG_MAPS, "data")
+
+KINDS = (PROJECT, APPLICATION, REPOSITORY, GPG_KEYS)
+BY_TARGET: Mapping[str, Kind] = {kind.target: kind for kind in KINDS}
+BY_TRACKED: Mapping[str, Kind] = {kind.tracked: kind for kind in KINDS}
+
+REPOSITORIES = f"{names.SECRET_TYPE} in ({names.SECRET_TYPE_REPOSITORY},{names.SECRET_TYPE_REPO_CREDS})"
+"""The label selector of the Secrets that may travel."""
+GPG_KEYS_ONLY = f"metadata.name={names.ARGOCD_GPG_KEYS_CM}"
+
+
+def event_about(
+    message: Message,
+    kind: Kind,
+    obj: Mapping[str, Any],
+    *,
+    source: str = "",
+    principal_uid: str = "",
+    extensions: Mapping[str, str] | None = None,
+) -> Event:
+    return object_event(
+        EventType(PREFIX + message),
+        target=WireTarget(kind.target),
+        obj=obj,
+        source=source,
+        principal_uid=principal_uid,
+        extensions=extensions,
+    )
+
+
+_MESSAGES = frozenset(Message)
+
+
+def message_of(event: Event) -> Message:
+    word = event.type.removeprefix(PREFIX)
+    if word not in _MESSAGES:
+        raise MalformedError(f"{event.type[:80]!r} says nothing that can happen to a {event.target}")
+    return Message(word)
+
+
+def object_of(event: Event) -> Object:
+    """What the event is about; it has a name, and maps where maps are read."""
+    return read_object(event.payload)
+
+
+def digest(kind: Kind, item: Mapping[str, Any], *, with_status: bool = False) -> bytes:
+    """Of all that its source tells of an object, so that equal digests mean that nothing need be told."""
+    resource_kind = {"kind": kind.resource.kind}
+    try:
+        content = spec_checksum({**item, **resource_kind}).hex()
+    except ChecksumError:
+        content = ""
+    told = [
+        content,
+        source_uid(item),
+        mapping(item, "metadata", "labels"),
+        _told_annotations(item),
+        # The two ends' names of a cluster differ, not the namespace in it.
+        value(item, "spec", "destination", "namespace"),
+        # On a principal no controller would remove a project's: they are not kept there.
+        [] if kind is PROJECT else value(item, "metadata", "finalizers") or [],
+        value(item, "metadata", "deletionTimestamp") is not None,
+        [value(item, "status"), value(item, "operation")] if with_status else None,
+    ]
+    return blake2b(
+        orjson.dumps(told, option=orjson.OPT_SORT_KEYS), digest_size=DIGEST_BYTES, person=b"told"
+    ).digest()
+
+
+def status_digest(application: Mapping[str, Any]) -> bytes:
+    """Of what a managed agent tells of an Application."""
+    told = [
+        value(application, "status"),
+        value(application, "operation"),
+        value(application, "metadata", "annotations", names.REFRESH),
+    ]
+    return blake2b(
+        orjson.dumps(told, option=orjson.OPT_SORT_KEYS), digest_size=DIGEST_BYTES, person=b"status"
+    ).digest()
+
+
+def operation_digest(application: Mapping[str, Any]) -> str:
+    told = orjson.dumps(value(application, "operation"), option=orjson.OPT_SORT_KEYS)
+    return blake2b(told, digest_size=DIGEST_BYTES, person=b"operation").hexdigest()
+
+
+def _told_annotations(item: Mapping[str, Any]) -> dict[str, Any]:
+    annotations = mapping(item, "metadata", "annotations")
+    return {key: part for key, part in annotations.items() if key not in _MARKS}

@@ -1,0 +1,306 @@
+"""One peer of a sidecar: its queues, the stream between them, and the comparison with it."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from contextvars import Context
+from dataclasses import dataclass, field, replace
+
+from sidecars.delivery import comparison
+from sidecars.delivery.comparison import Comparer, Difference, Report
+from sidecars.delivery.dead_letters import Bury
+from sidecars.delivery.inbox import Handle, Inbox, InboxLimits
+from sidecars.delivery.lanes import key_of
+from sidecars.delivery.observers import InboxObserver, OutboxObserver
+from sidecars.delivery.outbox import Outbox, OutboxLimits
+from sidecars.delivery.outcomes import DeadLetter, Reason
+from sidecars.delivery.session import Ending, Peer, Stream
+from sidecars.delivery.timing import Backoff, Budget, Timing
+from sidecars.delivery.unsent import Unsent
+from sidecars.metrics.argocd_agent import Figures
+from sidecars.metrics.per_peer import FAILURE, RECEIVED, SENT, STREAM_LOST, SUCCESS, Tally, kind_of
+from sidecars.mirroring.inventories import Listings
+from sidecars.wire import capabilities, trace_context
+from sidecars.wire.events import OBJECT_TARGETS, Event, acknowledgement, fresh_id
+from tiphys import logs, metrics
+from tiphys.errors import SurroundingsError
+
+COMPARED = metrics.counter("tiphys_sidecars_compared_keys_total", "Keys in comparisons that were finished.")
+DIFFERENT = metrics.counter("tiphys_sidecars_repaired_keys_total", "Keys that differed and were sent again.")
+DEAD_LETTERS = metrics.counter(
+    "tiphys_sidecars_dead_letters_total",
+    "Events that were given up, by target and reason.",
+    labels=("target", "reason"),
+)
+OVERFLOWS = metrics.counter(
+    "tiphys_sidecars_overflows_total", "Events without room, whose keys were left to a comparison."
+)
+RESENT = metrics.counter("tiphys_sidecars_resent_events_total", "Events sent again without an answer.")
+PROPAGATION = metrics.histogram(
+    "tiphys_sidecars_propagation_seconds",
+    "From a change seen here to the other end's word that it is applied there (sent), or from the other end's"
+    " first transmission, by its clock, to the effect here (received).",
+    labels=("kind", "direction"),
+)
+
+# Between comparisons that follow one another because there is no room, when the last one changed nothing: the
+# other end cannot take what differs, or waits for something, and both ends may be in each other's way.
+FRUITLESS = Backoff(base=0.5, ceiling=30.0)
+
+log = logs.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What all links of a process share; a simulation brings its own."""
+
+    timing: Timing = field(default_factory=Timing)
+    new_id: Callable[[], str] = fresh_id
+    outbox: OutboxLimits = field(default_factory=OutboxLimits)
+    inbox: InboxLimits = field(default_factory=InboxLimits)
+    budget: Budget | None = None
+    """Of what waits for peers; `arrived` of what came from them and waits to be applied."""
+    arrived: Budget | None = None
+    gate: asyncio.Semaphore | None = None
+
+
+class _Observer(OutboxObserver, InboxObserver):
+    def __init__(self, link: "Link") -> None:
+        self._link = link
+
+    def acknowledged(self, peer: str, event: Event, seconds: float) -> None:
+        if event.target in OBJECT_TARGETS:
+            PROPAGATION.labels(event.target, SENT).observe(seconds)
+        self._link.unsent.got_through(event)
+        self._link.done(event)
+
+    def superseded(self, peer: str, event: Event) -> None:
+        self._link.done(event)
+
+    def abandoned(self, peer: str, event: Event, error: Exception) -> None:
+        letter = DeadLetter(
+            peer=peer,
+            key=key_of(event),
+            event=replace(event, payload=b""),  # it may be large, and its report may have to wait
+            reason=Reason.UNSENDABLE,
+            error=error,
+            attempts=1,
+        )
+        self.dead_letter(letter)
+        self._link.unsent.report(letter)
+        self._link.tally.abandoned(event)
+        self._link.done(event)
+
+    def resent(self, peer: str, event: Event, attempt: int) -> None:
+        RESENT.inc()
+        self._link.tally.resent(event)
+
+    def marked(self, peer: str, key: str) -> None:
+        OVERFLOWS.inc()
+        self._link.overflowed()
+
+    def dead_letter(self, letter: DeadLetter) -> None:
+        target = kind_of(letter.event)
+        DEAD_LETTERS.labels(target, letter.reason).inc()
+        self._link.figures.errors.labels(target).inc()
+
+    def handled(self, peer: str, event: Event, seconds: float) -> None:
+        self._link.figures.received.inc()
+        self._link.applied(event)
+        if logs.debugs():
+            fields = {logs.KIND: event.target, logs.OPERATION: event.type, logs.KEY: event.subject}
+            log.debug("applied", **{logs.PEER: peer}, **fields)
+        if event.target in OBJECT_TARGETS and event.sent_at is not None:
+            passed = (self._link.timing.now() - event.sent_at).total_seconds()
+            PROPAGATION.labels(event.target, RECEIVED).observe(max(0.0, passed))
+
+
+Telling = Callable[[], bool]
+"""Says one thing, as it is then; False where there was no room."""
+
+
+class Link:
+    """`handle` applies what the peer tells; `found` tells it again what it has otherwise. After an overflow, when
+    there is room again (`relieved`), a peer that does not compare is told `everything`, as fast as it fits.
+    `bury` reports what the peer told and nobody can apply, `bury_unsent` what the peer can never be told.
+    """
+
+    def __init__(
+        self,
+        *,
+        peer: str,
+        handle: Handle,
+        bury: Bury,
+        bury_unsent: Bury,
+        listings: Listings,
+        found: Callable[[str, list[Difference]], None],
+        compared: Callable[[Report], None] = lambda _: None,
+        done: Callable[[Event], None] = lambda _: None,
+        everything: Callable[[], Iterable[Telling]] = lambda: (),
+        relieved: Callable[[], None] = lambda: None,
+        applied: Callable[[Event], None] = lambda _: None,
+        figures: Figures,
+        surroundings: Surroundings,
+        source: str = "",
+    ) -> None:
+        self._handle_event = handle
+        self._listings = listings
+        self._found = found
+        self._compared = compared
+        self.done = done
+        self.applied = applied
+        self.figures = figures
+        self.timing = surroundings.timing
+        self.tally = Tally()
+        self.unsent = Unsent(bury_unsent)
+        self._connected_at = 0.0
+        self._everything = everything
+        self._relieved = relieved
+        self._source = source
+        self._repairing: asyncio.Task[None] | None = None
+        self._overflowed_again = self._telling = False
+        self._differed = self._fruitless = 0
+        self._scopes: tuple[str, ...] = ()
+        self.extensions: frozenset[str] = frozenset()
+        observer = _Observer(self)
+        self.outbox = Outbox(
+            peer=peer,
+            limits=surroundings.outbox,
+            budget=surroundings.budget,
+            observer=observer,
+            timing=surroundings.timing,
+            incarnation=surroundings.new_id(),
+        )
+        self.inbox = Inbox(
+            peer=peer,
+            handle=self._handle,
+            acknowledge=lambda event: self.outbox.add(acknowledgement(event, source=source)),
+            bury=bury,
+            limits=surroundings.inbox,
+            gate=surroundings.gate,
+            budget=surroundings.arrived,
+            observer=observer,
+            timing=surroundings.timing,
+        )
+        self.peer = Peer(outbox=self.outbox, inbox=self.inbox)
+        self.comparer = Comparer(
+            inventories=listings,
+            send=self.outbox.add,
+            found=self._differ,
+            finished=self._finished,
+            source=source,
+            new_id=surroundings.new_id,
+        )
+
+    @property
+    def connected(self) -> bool:
+        return self.peer.connected
+
+    @property
+    def connected_seconds(self) -> float:
+        return self.timing.monotonic() - self._connected_at if self.connected else 0.0
+
+    @property
+    def compares(self) -> bool:
+        """The peer is one of ours."""
+        return capabilities.RANGES in self.extensions
+
+    def send(self, event: Event) -> bool:
+        self.figures.sent.inc()
+        taken = self.outbox.add(trace_context.carried(event))
+        self.tally.sent(event, taken=taken)
+        return taken
+
+    def compare(self, *scopes: str) -> None:
+        """Of these scopes this end is the source."""
+        self._scopes = scopes
+        for scope in scopes:
+            self.comparer.start(scope)
+
+    async def serve(self, stream: Stream) -> Ending:
+        self._connected_at = self.timing.monotonic()
+        try:
+            return await self.peer.serve(stream, batches=capabilities.BATCHES in self.extensions)
+        except SurroundingsError:
+            self.tally.send_errors[STREAM_LOST] += 1
+            raise
+
+    def overflowed(self) -> None:
+        """When what did fit has been delivered, a comparison finds the rest; one under way may be past it."""
+        self._overflowed_again = self._overflowed_again or not self._telling
+        if self._repairing is None:
+            loop = asyncio.get_running_loop()
+            # A context of its own: what it sends does not follow from the event that had no room.
+            self._repairing = loop.create_task(
+                self._repair(), name=f"repairs {self.outbox.peer}", context=Context()
+            )
+            self._repairing.add_done_callback(self._repaired)
+
+    async def close(self) -> None:
+        if self._repairing is not None:
+            self._repairing.cancel()
+            await asyncio.gather(self._repairing, return_exceptions=True)
+        await self.unsent.close()
+        await self.peer.close()
+
+    async def _repair(self) -> None:
+        await self.outbox.settled()
+        if self._fruitless:
+            await asyncio.sleep(FRUITLESS.delay(self._fruitless, self.timing.random))
+        self._overflowed_again = False
+        self.outbox.take_marks()
+        self.comparer.want_unanswered()
+        self._relieved()
+        if self.compares:
+            self.compare(*self._scopes)
+            return
+        for tell in list(self._everything()):
+            while not self._told(tell):
+                await self.outbox.settled()
+                self.outbox.take_marks()
+
+    def _told(self, tell: Telling) -> bool:
+        """What finds no room here is told as soon as there is some, and needs no other repair."""
+        self._telling = True
+        try:
+            return tell()
+        finally:
+            self._telling = False
+
+    def _repaired(self, task: asyncio.Task[None]) -> None:
+        self._repairing = None
+        if not task.cancelled() and task.exception() is not None:
+            log.error("repair failed", **{logs.PEER: self.outbox.peer}, exc_info=task.exception())
+            return
+        if not self.compares:
+            self._fruitless = self._fruitless + 1 if self._overflowed_again else 0
+        if self._overflowed_again and not task.cancelled():
+            self.overflowed()
+
+    async def _handle(self, event: Event) -> None:
+        if event.type.startswith(comparison.PREFIX):
+            self.comparer.handle(event)
+            return
+        status, began = FAILURE, self.timing.monotonic()
+        try:
+            await self._handle_event(event)
+            status = SUCCESS
+        finally:
+            self.tally.applied(event, self.timing.monotonic() - began, status=status)
+
+    def _differ(self, scope: str, differences: list[Difference]) -> None:
+        DIFFERENT.inc(len(differences))
+        log.info(
+            "the other end has something else: sent again",
+            **{logs.PEER: self.outbox.peer, logs.COUNT: len(differences), logs.KIND: scope},
+        )
+        if self._fruitless:  # or the same ones would find room each time
+            self.timing.random.shuffle(differences)
+        self._found(scope, differences)
+
+    def _finished(self, report: Report) -> None:
+        COMPARED.inc(report.compared)
+        in_vain = not report.complete or report.differences >= self._differed > 0
+        self._fruitless = self._fruitless + 1 if in_vain else 0
+        self._differed = report.differences
+        self._listings.release()
+        self._compared(report)

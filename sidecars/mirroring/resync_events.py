@@ -1,0 +1,77 @@
+"""The four resync messages between their structs on the wire and what the rules know of them."""
+
+from collections.abc import Callable
+
+from argocd.agents.checksums import ResourceKey
+from argocd.agents.resync import ResyncMessage, UpdateRequest
+from sidecars.wire import payloads
+from sidecars.wire.errors import MalformedError
+from sidecars.wire.events import PREFIX, Event, Target, message_event
+
+
+def resync_message(event: Event) -> ResyncMessage:
+    word = event.type.removeprefix(PREFIX)
+    if word not in set(ResyncMessage):
+        raise MalformedError(f"{event.type[:80]!r} is no resync message")
+    return ResyncMessage(word)
+
+
+class ResyncEvents:
+    """Makes the events of one side, which differ in their source."""
+
+    def __init__(self, *, source: str, new_id: Callable[[], str]) -> None:
+        self._source = source
+        self._new_id = new_id
+
+    def _event(self, message: ResyncMessage, struct: object) -> Event:
+        return message_event(
+            PREFIX + message,
+            target=Target.RESOURCE_RESYNC,
+            payload=payloads.write(struct),
+            source=self._source,
+            new_id=self._new_id,
+        )
+
+    def list_request(self, checksum: bytes | None) -> Event:
+        return self._event(ResyncMessage.REQUEST_LIST, payloads.RequestSyncedResourceList(checksum=checksum))
+
+    def resource(self, key: ResourceKey) -> Event:
+        return self._event(
+            ResyncMessage.RESOURCE,
+            payloads.SyncedResource(name=key.name, namespace=key.namespace, uid=key.uid, kind=key.kind),
+        )
+
+    def update_request(self, request: UpdateRequest) -> Event:
+        return self._event(
+            ResyncMessage.REQUEST_UPDATE,
+            payloads.RequestUpdate(
+                name=request.name,
+                namespace=request.namespace,
+                uid=request.uid,
+                kind=request.kind,
+                checksum=request.checksum,
+            ),
+        )
+
+    def resync_request(self) -> Event:
+        return self._event(ResyncMessage.REQUEST_RESYNC, payloads.RequestResourceResync())
+
+
+def read_list_request(event: Event) -> bytes | None:
+    return payloads.read(payloads.RequestSyncedResourceList, event.payload).checksum or None
+
+
+def read_resource(event: Event) -> ResourceKey:
+    told = payloads.read(payloads.SyncedResource, event.payload)
+    return ResourceKey(kind=told.kind, name=told.name, uid=told.uid, namespace=told.namespace)
+
+
+def read_update_request(event: Event) -> UpdateRequest:
+    told = payloads.read(payloads.RequestUpdate, event.payload)
+    return UpdateRequest(
+        kind=told.kind,
+        name=told.name,
+        namespace=told.namespace,
+        uid=told.uid,
+        checksum=told.checksum or None,
+    )

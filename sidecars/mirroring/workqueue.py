@@ -1,0 +1,87 @@
+"""Small things that must be done some time soon about an object, the newest wish winning: a drifted copy
+written back, a deleted one made again.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable
+
+from sidecars.delivery.outcomes import Verdict, judge
+from sidecars.delivery.timing import Backoff, Timing
+from tiphys import logs
+
+WORKERS = 8
+RETRY = Backoff(base=0.5, ceiling=60.0)
+
+Work = Callable[[], Awaitable[None]]
+
+log = logs.get_logger()
+
+
+class Chores:
+    """Bounded by the number of objects: each has one wish at a time. `run` belongs into a task group."""
+
+    def __init__(self, *, timing: Timing, workers: int = WORKERS) -> None:
+        self._timing = timing
+        self._workers = workers
+        self._wishes: dict[Hashable, Work] = {}
+        self._attempts: dict[Hashable, int] = {}
+        self._busy: set[Hashable] = set()
+        self._ready: deque[Hashable] = deque()
+        self._woken = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._wishes) + len(self._busy)
+
+    def put(self, key: Hashable, work: Work) -> None:
+        known = key in self._wishes
+        self._wishes[key] = work
+        self._attempts.pop(key, None)
+        if not known and key not in self._busy:
+            self._offer(key)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for number in range(self._workers):
+                group.create_task(self._work(), name=f"chores {number}")
+
+    def _offer(self, key: Hashable) -> None:
+        self._ready.append(key)
+        self._woken.set()
+
+    async def _work(self) -> None:
+        while True:
+            while not self._ready:
+                self._woken.clear()
+                await self._woken.wait()
+            key = self._ready.popleft()
+            work = self._wishes.pop(key, None)
+            if work is None:
+                continue
+            self._busy.add(key)
+            try:
+                await work()
+            except Exception as error:  # noqa: BLE001 - one object's trouble is not that of the others
+                self._failed(key, work, error)
+            else:
+                self._attempts.pop(key, None)
+            finally:
+                self._busy.discard(key)
+            if key in self._wishes and self._attempts.get(key) is None:
+                self._offer(key)
+
+    def _failed(self, key: Hashable, work: Work, error: Exception) -> None:
+        fields = {logs.KEY: str(key), logs.ERROR: logs.describe(error)}
+        verdict = judge(error)
+        if verdict is not Verdict.RETRY:
+            crash = error if verdict is Verdict.CRASH else None
+            log.error("a repair is given up", **fields, exc_info=crash)
+            self._attempts.pop(key, None)
+            return
+        if key in self._wishes:  # a newer one came meanwhile
+            return
+        self._wishes[key] = work
+        self._attempts[key] = attempt = self._attempts.get(key, 0) + 1
+        log.warning("a repair is tried again", **fields)
+        delay = RETRY.delay(attempt, self._timing.random)
+        asyncio.get_running_loop().call_later(delay, self._offer, key)

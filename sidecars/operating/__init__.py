@@ -1,1 +1,0 @@
-"""What an operator does about agents: certificates, cluster Secrets, the blocklist; argocd-agentctl's objects."""

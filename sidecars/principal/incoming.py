@@ -1,0 +1,263 @@
+"""What agents tell, written to the control plane."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from argocd.agents import copies
+from argocd.agents.acceptance import Acceptance, principal_accepts
+from argocd.agents.identity import IdentityAction, mirror_action
+from argocd.agents.messages import Message, Target
+from argocd.agents.namespaces import at_principal
+from argocd.agents.project_copies import NameTooLongError, prefixed_name, project_at_principal
+from argocd.agents.routing import Mode
+from argocd.reading import text, value
+from kube.errors import AlreadyExistsError, NotFoundError
+from kube.resources import APPLICATIONS, NAMESPACES
+from kube.store import Object, Store
+from sidecars.delivery.outcomes import DeadLetter
+from sidecars.mirroring.drift import Guard
+from sidecars.mirroring.kinds import APPLICATION, BY_TARGET, PROJECT, Kind, message_of, object_of
+from sidecars.mirroring.kube_events import Reporter
+from sidecars.mirroring.writer import BusyError, Writer
+from sidecars.principal.agents import Agent
+from sidecars.principal.state import Knowledge
+from sidecars.wire import payloads
+from sidecars.wire.events import Event, EventType
+from tiphys import logs
+from tiphys.errors import ObjectError
+
+log = logs.get_logger()
+
+
+class RefusedEventError(ObjectError):
+    """An agent said something that it has no say in; acknowledged, reported, without effect."""
+
+
+class Receiver:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        knowledge: Knowledge,
+        guard: Guard,
+        writer: Writer,
+        now: Callable[[], datetime],
+        give: Callable[[Agent, Object], None],
+    ) -> None:
+        self._store = store
+        self._knowledge = knowledge
+        self._guard = guard
+        self._writer = writer
+        self._now = now
+        self._reporter = Reporter(store, now=now)
+        self._give = give
+
+    async def receive(self, agent: Agent, event: Event) -> None:
+        """An event about an object; raises what the inbox judges."""
+        if event.type == EventType.ERROR:
+            await self._show_error(agent, payloads.read(payloads.ErrorData, event.payload))
+            return
+        kind, message = BY_TARGET[event.target], message_of(event)
+        acceptance = principal_accepts(Target(event.target), message, mode=agent.mode)
+        if acceptance is Acceptance.DISCARD:
+            log.info("event discarded", **{logs.AGENT: agent.name, logs.KIND: event.type})
+            return
+        if acceptance is Acceptance.REFUSE:
+            raise RefusedEventError(f"{event.type} of a {event.target} is not for {agent.mode} agents to say")
+        incoming = object_of(event)
+        if agent.mode is Mode.MANAGED:
+            await self._managed(agent, message, incoming)
+        elif message is Message.DELETE:
+            await self._withdraw(agent, kind, text(incoming, "metadata", "name"))
+        else:
+            await self._mirror(agent, kind, incoming)
+
+    # What managed agents tell of the Applications that they were given.
+
+    async def _managed(self, agent: Agent, message: Message, incoming: Object) -> None:
+        settings = self._knowledge.settings
+        namespace = at_principal(
+            incoming,
+            agent=agent.name,
+            principal_namespace=settings.namespace,
+            mapped_by=settings.mapped_by,
+        )
+        name = text(incoming, "metadata", "name")
+        hub = self._own(agent, namespace=namespace, name=name)
+        if hub is None:
+            log.info("no such Application here", **{logs.AGENT: agent.name, logs.KEY: f"{namespace}/{name}"})
+            return
+        if message is Message.DELETE:
+            fresh = await self._writer.get(APPLICATIONS, name=name, namespace=namespace)
+            if fresh is not None and value(fresh, "metadata", "deletionTimestamp") is not None:
+                await self._writer.delete_at_once(APPLICATIONS, fresh)
+            return
+        agent.says(incoming, namespace=namespace, name=name)
+
+        def decide(there: Object | None) -> Object | None:
+            if there is None:
+                return None
+            over = value(incoming, "operation") is None
+            pending = over and agent.operation_pending(there, namespace=namespace, name=name)
+            return copies.status_applied(there, incoming, operation_pending=pending)
+
+        stored = await self._writer.settle(
+            APPLICATIONS, name=name, namespace=namespace, cached=hub, decide=decide
+        )
+        self._note_operation(agent, stored)
+
+    def _own(self, agent: Agent, *, namespace: str, name: str) -> Object | None:
+        """An agent speaks of its own Applications only, whatever namespace it names."""
+        return self._knowledge.expected(agent.name, APPLICATION, name, namespace)
+
+    # What autonomous agents tell of their own objects.
+
+    async def _mirror(self, agent: Agent, kind: Kind, incoming: Object) -> None:
+        mirror = self._as_mirrored(agent, kind, incoming)
+        name, namespace = text(mirror, "metadata", "name"), text(mirror, "metadata", "namespace")
+        cache = self._knowledge.projects if kind is PROJECT else self._knowledge.applications
+        if kind is APPLICATION:
+            agent.says(incoming, namespace=namespace, name=name)
+
+        def decide(there: Object | None) -> Object:
+            return self._mirrored(agent, kind, there=there, mirror=mirror, incoming=incoming)
+
+        async def settle(cached: Object | None) -> Object | None:
+            return await self._writer.settle(
+                kind.resource, name=name, namespace=namespace, cached=cached, decide=decide
+            )
+
+        try:
+            stored = await settle(cache.get(name, namespace=namespace))
+        except NotFoundError:
+            if not self._knowledge.settings.may_create(namespace):
+                raise
+            await self._create_namespace(namespace)
+            stored = await settle(None)
+        if kind is APPLICATION:
+            self._note_operation(agent, stored)
+
+    def _note_operation(self, agent: Agent, stored: Object | None) -> None:
+        """What is written last is the truth: an operation that stays there and was never given is, now."""
+        if stored is None:
+            return
+        if value(stored, "operation") is None:
+            agent.operation_over(stored)
+        elif agent.operation_pending(
+            stored, namespace=stored["metadata"]["namespace"], name=stored["metadata"]["name"]
+        ):
+            self._give(agent, stored)
+
+    def _mirrored(
+        self, agent: Agent, kind: Kind, *, there: Object | None, mirror: Object, incoming: Object
+    ) -> Object:
+        """What shall be stored where `there` is; raises where that must not be touched."""
+        name, namespace = text(mirror, "metadata", "name"), text(mirror, "metadata", "namespace")
+        if mirror_action(there, mirror) is IdentityAction.REFUSE:
+            raise RefusedEventError(
+                f"{kind.resource.kind} {namespace}/{name} is not a mirror of agent {agent.name}'s:"
+                " rename one of the two"
+            )
+        if value(there, "metadata", "deletionTimestamp") is not None:
+            raise BusyError(f"{kind.resource.kind} {namespace}/{name} has still to go")
+        self._guard.expect(kind, mirror)
+        if there is None:
+            return copies.stamped(None, mirror, now=self._now())
+        if kind is PROJECT:
+            return copies.stamped(there, copies.updated(there, mirror, content="spec"), now=self._now())
+        operation = value(incoming, "operation")
+        if operation is None and agent.operation_pending(there, namespace=namespace, name=name):
+            operation = value(there, "operation")
+        updated = copies.mirror_updated(there, mirror, operation=operation)
+        return copies.stamped(there, updated, now=self._now())
+
+    def _as_mirrored(self, agent: Agent, kind: Kind, incoming: Object) -> Object:
+        settings = self._knowledge.settings
+        try:
+            if kind is PROJECT:
+                mirror = project_at_principal(incoming, agent=agent.name, namespace=settings.namespace)
+                mirror = copies.copied(mirror, namespace=settings.namespace)
+                mirror["metadata"].pop("finalizers", None)
+                return mirror
+            cluster = self._knowledge.cluster_of(agent.name)
+            if not cluster:
+                raise RefusedEventError(f"no cluster Secret says what the cluster of {agent.name} is called")
+            return copies.application_at_principal(incoming, agent=agent.name, cluster=cluster)
+        except NameTooLongError as error:
+            raise RefusedEventError(str(error)) from error
+
+    async def _withdraw(self, agent: Agent, kind: Kind, name: str) -> None:
+        settings = self._knowledge.settings
+        namespace = settings.namespace if kind is PROJECT else agent.name
+        if kind is PROJECT:
+            try:
+                name = prefixed_name(agent.name, name)
+            except NameTooLongError:
+                return  # it never was here
+        self._guard.forget(kind, namespace=namespace, name=name)
+        there = await self._writer.get(kind.resource, name=name, namespace=namespace)
+        if there is None:
+            return
+        like = {"metadata": {}, "spec": {"sourceNamespaces": [agent.name]} if kind is PROJECT else {}}
+        if mirror_action(there, like) is IdentityAction.REFUSE:
+            raise RefusedEventError(f"{kind.resource.kind} {namespace}/{name} is not agent {agent.name}'s")
+        self._guard.announce(there)
+        await self._writer.delete_at_once(kind.resource, there)
+
+    async def _create_namespace(self, name: str) -> None:
+        labels = dict(self._knowledge.settings.namespace_labels)
+        try:
+            await self._store.create(NAMESPACES, {"metadata": {"name": name, "labels": labels}})
+        except AlreadyExistsError:
+            return
+
+    # What went wrong, where people look.
+
+    async def _show_error(self, agent: Agent, told: payloads.ErrorData) -> None:
+        namespace = told.resource_namespace
+        if self._knowledge.settings.mapped_by.value == "namespace" or agent.mode is Mode.AUTONOMOUS:
+            namespace = agent.name
+        await self._show(agent, namespace=namespace, name=told.resource_name, message=told.message)
+
+    async def bury(self, agent: Agent, letter: DeadLetter) -> None:
+        """What an agent sent and we could not write: a condition of the Application, an Event about the rest."""
+        if letter.event.target == Target.PROJECT:
+            namespace = self._knowledge.settings.namespace
+            name = f"{agent.name}-{letter.event.subject.rpartition('/')[2]}"
+            await self._reporter.report(letter, PROJECT, namespace=namespace, name=name)
+        if letter.event.target != Target.APPLICATION:
+            return
+        name = letter.event.subject.rpartition("/")[2]
+        namespace = letter.event.subject.partition("/")[0] if agent.mode is Mode.MANAGED else agent.name
+        message = f"agent {agent.name}: {letter.message}"
+        await self._show(agent, namespace=namespace, name=name, message=message)
+
+    async def bury_unsent(self, agent: Agent, letter: DeadLetter) -> None:
+        """What the agent can never be told."""
+        kind = BY_TARGET.get(letter.event.target)
+        if kind is None:
+            return
+        namespace, _, name = letter.event.subject.partition("/")
+        if kind is APPLICATION:
+            message = f"not sent to agent {agent.name}: {letter.message}"
+            await self._show(agent, namespace=namespace, name=name, message=message)
+            return
+        namespace = self._knowledge.settings.namespace
+        await self._reporter.report(letter, kind, namespace=namespace, name=name)
+
+    async def _show(self, agent: Agent, *, namespace: str, name: str, message: str) -> None:
+        hub = self._own(agent, namespace=namespace, name=name)
+        if hub is None:
+            return
+        now = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+        def decide(there: Object | None) -> Object | None:
+            return None if there is None else copies.error_shown(there, message=message[:1024], now=now)
+
+        await self._writer.settle(
+            APPLICATIONS,
+            name=name,
+            namespace=text(hub, "metadata", "namespace"),
+            cached=hub,
+            decide=decide,
+        )

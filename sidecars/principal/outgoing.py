@@ -1,0 +1,201 @@
+"""What a change on the control plane means to agents: watch events become events in outboxes."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from argocd.agents import ignore_sync
+from argocd.agents.messages import (
+    Message,
+    Sending,
+    Target,
+    application_sendings,
+    project_sendings,
+    repository_sendings,
+    strands_its_deletion,
+)
+from argocd.agents.routing import Mode, is_autonomous_mirror, project_of_repository
+from argocd.reading import text, value
+from kube.store import Object
+from sidecars.mirroring.drift import Guard, key_of
+from sidecars.mirroring.kinds import APPLICATION, BY_TARGET, PROJECT, Kind, event_about
+from sidecars.mirroring.workqueue import Chores
+from sidecars.mirroring.writer import Writer
+from sidecars.principal.agents import Roster
+from sidecars.principal.state import Knowledge
+from sidecars.wire.events import Event
+from tiphys import logs
+
+log = logs.get_logger()
+
+# As argocd-agent: keys and operations do not say which principal sent them.
+_WITHOUT_UID = frozenset({Message.SET_OPERATION, Message.TERMINATE_OPERATION})
+
+
+class Sender:
+    """Sendings into outboxes. Copies that several agents share are encoded once."""
+
+    def __init__(self, roster: Roster, *, principal_uid: str) -> None:
+        self._roster = roster
+        self._uid = principal_uid
+
+    def send(self, sendings: Iterable[Sending], *, extensions: Mapping[str, str] | None = None) -> None:
+        # The objects are kept with their events: an id is good only as long as its object lives.
+        made: dict[tuple[int, Message], tuple[Any, Event]] = {}
+        for sending in sendings:
+            agent = self._roster.get(sending.agent)
+            if agent is None:
+                continue
+            operates = sending.message is Message.SET_OPERATION
+            if operates and agent.settling:
+                agent.found_no_room(sending.object)
+                continue
+            if operates and not agent.gives(sending.object):
+                continue
+            place = (id(sending.object), sending.message)
+            if place not in made:
+                made[place] = (sending.object, self.event(sending, extensions=extensions))
+            event = made[place][1]
+            if not agent.link.send(event) and operates:
+                agent.found_no_room(sending.object)
+            if logs.debugs():
+                fields = {logs.OPERATION: sending.message.value, logs.KIND: sending.target.value}
+                log.debug("told", **{logs.AGENT: sending.agent, logs.KEY: event.subject}, **fields)
+
+    def event(self, sending: Sending, *, extensions: Mapping[str, str] | None = None) -> Event:
+        kind = BY_TARGET[sending.target]
+        named = sending.target is not Target.GPG_KEYS and sending.message not in _WITHOUT_UID
+        return event_about(
+            sending.message,
+            kind,
+            sending.object,
+            principal_uid=self._uid if named else "",
+            extensions=extensions,
+        )
+
+
+class Watcher:
+    def __init__(
+        self,
+        knowledge: Knowledge,
+        roster: Roster,
+        *,
+        sender: Sender,
+        guard: Guard,
+        writer: Writer,
+        chores: Chores,
+    ) -> None:
+        self._knowledge = knowledge
+        self._roster = roster
+        self._sender = sender
+        self._guard = guard
+        self._writer = writer
+        self._chores = chores
+
+    def begin(self) -> None:
+        """Before the caches run. Nobody is in the roster until they have synced, so their first lists tell
+        nobody anything.
+        """
+        self._knowledge.projects.subscribe(self._project)
+        self._knowledge.applications.subscribe(self._application)
+        self._knowledge.repositories.subscribe(self._repository)
+        self._knowledge.gpg_keys.subscribe(self._gpg_keys)
+
+    # Projects, and the repositories that go where they go.
+
+    def _project(self, old: Object | None, new: Object | None) -> None:
+        agents = self._knowledge.agents
+        self._watch_over(PROJECT, old, new)
+        self._sender.send(project_sendings(old, new, agents=agents))
+        if old is not None and new is not None and strands_its_deletion(old, new):
+            self._strip_finalizers(PROJECT, new)
+        name = text(new or old, "metadata", "name")
+        secrets = self._knowledge.repositories_of(name)
+        if secrets:
+            before, after = agents.for_project(old), agents.for_project(new)
+            for secret in secrets:
+                self._tell_repository(secret, secret, sent_to=before, reached=after)
+
+    def _repository(self, old: Object | None, new: Object | None) -> None:
+        sent_to = self._agents_of(old)
+        self._tell_repository(old, new, sent_to=sent_to, reached=self._agents_of(new))
+
+    def _agents_of(self, secret: Object | None) -> list[str]:
+        if secret is None:
+            return []
+        namespace = self._knowledge.settings.namespace
+        project = project_of_repository(secret, argocd_namespace=namespace)
+        return self._knowledge.agents_of_project(project) if project else []
+
+    def _tell_repository(
+        self, old: Object | None, new: Object | None, *, sent_to: list[str], reached: list[str]
+    ) -> None:
+        # A Secret that was kept out by its label is new to everybody.
+        known = None if old is not None and ignore_sync.is_ignored(old) else old
+        self._sender.send(
+            repository_sendings(
+                known if known is not None or new is None else None,
+                new,
+                sent_to=sent_to,
+                agents_of=lambda _: reached,
+                argocd_namespace=self._knowledge.settings.namespace,
+            )
+        )
+
+    def _gpg_keys(self, old: Object | None, new: Object | None) -> None:
+        before = None if ignore_sync.is_ignored(old) else old
+        after = None if ignore_sync.is_ignored(new) else new
+        if after is not None:
+            message = Message.CREATE if before is None else Message.SPEC_UPDATE
+        else:
+            message = Message.DELETE
+        told = after if after is not None else before
+        if told is not None:
+            managed = sorted(self._knowledge.agents.names(Mode.MANAGED))
+            self._sender.send(Sending(agent, message, Target.GPG_KEYS, told) for agent in managed)
+
+    # Applications.
+
+    def _application(self, old: Object | None, new: Object | None) -> None:
+        self._watch_over(APPLICATION, old, new)
+        before, after = self._knowledge.admitted(old), self._knowledge.admitted(new)
+        some = after if after is not None else before
+        if some is None:
+            return
+        agent = self._roster.get(self._knowledge.agent_of(some))
+        if agent is not None:
+            before = agent.knows(before, after)
+            if after is None:
+                agent.forget(namespace=some["metadata"]["namespace"], name=some["metadata"]["name"])
+            elif value(after, "operation") is None:
+                agent.operation_over(after)
+        self._sender.send(application_sendings(before, after, agents=self._knowledge.agents))
+
+    # Mirrors.
+
+    def _watch_over(self, kind: Kind, old: Object | None, new: Object | None) -> None:
+        if new is not None and self._is_mirror(new):
+            self._guard.changed(kind, new)
+            if value(new, "metadata", "deletionTimestamp") and value(new, "metadata", "finalizers"):
+                self._strip_finalizers(kind, new)
+        elif new is None and old is not None and self._is_mirror(old):
+            self._guard.gone(kind, old)
+
+    def _is_mirror(self, item: Object) -> bool:
+        return is_autonomous_mirror(item, mode_of=self._knowledge.agents.mode_of)
+
+    def _strip_finalizers(self, kind: Kind, item: Object) -> None:
+        """No controller on the control plane would ever do their work."""
+        name, namespace = text(item, "metadata", "name"), text(item, "metadata", "namespace")
+
+        def decide(there: Object | None) -> Object | None:
+            if there is None or not value(there, "metadata", "finalizers"):
+                return None
+            metadata = {key: part for key, part in there["metadata"].items() if key != "finalizers"}
+            return {**there, "metadata": metadata}
+
+        async def strip() -> None:
+            await self._writer.settle(
+                kind.resource, name=name, namespace=namespace, cached=item, decide=decide
+            )
+
+        self._chores.put(("finalizers", *key_of(kind, item)), strip)

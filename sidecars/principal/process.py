@@ -1,0 +1,208 @@
+"""A principal as a process: elected by a Lease, listening with TLS, following its certificates and blocklist."""
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from argocd.agents.routing import Mode
+from kube.cache import Cache
+from kube.projections import whole
+from kube.resources import CONFIG_MAPS
+from kube.store import Object, Store
+from sidecars.delivery.timing import Budget
+from sidecars.metrics.per_peer import principal_figures
+from sidecars.mirroring.link import Link, Surroundings
+from sidecars.principal import standing
+from sidecars.principal.metrics import Counting
+from sidecars.principal.principal import Principal, identity
+from sidecars.principal.settings import QUEUE_BYTES, PrincipalSettings
+from sidecars.process import certificates
+from sidecars.process.certificates import Source
+from sidecars.process.http_pages import Page
+from sidecars.process.leadership import Duty, Post
+from sidecars.wire.auth import blocklist
+from sidecars.wire.auth.authenticator import Rules
+from sidecars.wire.auth.methods import Method
+from sidecars.wire.auth.tokens import Tokens
+from sidecars.wire.auth.trust import Trust
+from sidecars.wire.events import fresh_id
+from sidecars.wire.server import listener
+from sidecars.wire.server.server import Server, ServeStream
+from sidecars.wire.server.sessions import Cut, Peer
+from sidecars.wire.streams import DEFAULT_MAX_MESSAGE_BYTES, Stream
+from sidecars.wire.tls import Material
+from tiphys import logs
+from tiphys.errors import CallError
+
+VERSION = "0.9.0"
+"""argocd-agent's, whose protocol this is: a Go agent lets its version be decided by this."""
+
+log = logs.get_logger()
+
+
+def surroundings(queue_bytes: int) -> Surroundings:
+    """For so much that waits in each direction."""
+    return Surroundings(budget=Budget(limit=queue_bytes), arrived=Budget(limit=queue_bytes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serving(Post):
+    settings: PrincipalSettings
+    method: Method
+    tokens: Tokens
+    source: Source | None
+    """None: plaintext, for a mesh that does the rest."""
+    host: str = ""
+    port: int = 8443
+    require_client_certificates: bool = True
+    match_common_name: bool = False
+    max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
+    keepalive_min_seconds: float = 0.0
+    health_port: int | None = 8003
+    metrics_port: int | None = 8000
+    surroundings: Surroundings = field(default_factory=lambda: surroundings(QUEUE_BYTES))
+
+
+class Process:
+    """`run` until cancelled. `port` is known once `listening` is set."""
+
+    def __init__(self, store: Store, serving: Serving) -> None:
+        self._store = store
+        self._serving = serving
+        self.server: Server | None = None
+        self.principal: Principal | None = None
+        self.listening = asyncio.Event()
+        self.port = 0
+        self._duty = Duty(
+            store,
+            serving,
+            role="principal",
+            namespace=serving.settings.namespace,
+            probes={"/healthz": self._alive, "/readyz": self._ready},
+            figures=lambda: principal_figures(self._links()),
+            pages={standing.PATH: self._agents},
+        )
+        self.health, self.metrics = self._duty.health, self._duty.metrics
+
+    async def run(self) -> None:
+        await self._duty.run(self._work)
+
+    async def _work(self) -> None:
+        serving = self._serving
+        namespace = serving.settings.namespace
+        uid = await identity(self._store, namespace=namespace, new_id=fresh_id)
+        principal = Principal(
+            self._store,
+            settings=serving.settings,
+            principal_uid=uid,
+            surroundings=serving.surroundings,
+            cut=self._cut,
+        )
+        material = await certificates.first(serving.source) if serving.source is not None else None
+        server = self.server = Server(
+            self._listening(material), self._rules(principal, material), _streams(principal)
+        )
+        self.principal = principal
+        Counting(principal.knowledge).begin()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(principal.run(), name="principal")
+                await principal.ready.wait()
+                self.port = await server.start()
+                self.listening.set()
+                log.info("listening for agents", **{logs.COUNT: self.port})
+                group.create_task(self._follow_blocklist(server), name="blocklist")
+                if serving.source is not None and material is not None:
+                    following = serving.source.follow(server.swap_material, held=material)
+                    group.create_task(following, name="certificates")
+        finally:
+            self.listening.clear()
+            self.principal = None
+            await server.stop()
+
+    def _listening(self, material: Material | None) -> listener.Listening:
+        serving = self._serving
+        return listener.Listening(
+            host=serving.host,
+            port=serving.port,
+            material=material,
+            require_client_certificates=serving.require_client_certificates,
+            max_message_bytes=serving.max_message_bytes,
+            keepalive_min_seconds=serving.keepalive_min_seconds,
+        )
+
+    def _rules(self, principal: Principal, material: Material | None) -> Rules:
+        serving = self._serving
+        trust = None
+        if material is not None and serving.require_client_certificates:
+            if not material.roots:
+                raise CallError(
+                    "--root-ca-path or --tls-ca-secret-name: client certificates need authorities"
+                )
+            trust = Trust(material.roots, now=_now)
+        return Rules(
+            method=serving.method,
+            tokens=serving.tokens,
+            trust=trust,
+            namespace=serving.settings.namespace,
+            version=VERSION,
+            gate=principal.gate,
+            match_common_name=serving.match_common_name,
+        )
+
+    def _links(self) -> list[tuple[str, Link]]:
+        return [] if self.principal is None else [(agent.name, agent.link) for agent in self.principal.roster]
+
+    def _cut(self, agent: str) -> None:
+        if self.server is not None:
+            for session in self.server.sessions.of(agent):
+                session.cut(Cut.distrusted("the agent's cluster Secret is gone"))
+
+    async def _follow_blocklist(self, server: Server) -> None:
+        changed = asyncio.Event()
+        held: list[Object | None] = [None]
+
+        def note(_old: Object | None, new: Object | None) -> None:
+            held[0] = new
+            changed.set()
+
+        cache: Cache[Object] = Cache(
+            self._store,
+            CONFIG_MAPS,
+            projection=whole,
+            namespace=self._serving.settings.namespace,
+            field_selector=f"metadata.name={blocklist.CONFIG_MAP}",
+        )
+        cache.subscribe(note)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(cache.run(), name="blocklist")
+            while True:
+                await changed.wait()
+                changed.clear()
+                found = blocklist.Blocklist.of(held[0])
+                if found.unreadable:
+                    log.warning("keys of the blocklist are no fingerprints", keys=list(found.unreadable)[:5])
+                await server.swap_blocklist(found)
+
+    def _alive(self) -> Page:
+        return Page(b"ok\n")
+
+    def _agents(self) -> Page:
+        """What `tiphys agents list` asks; only the one that works knows."""
+        return self._ready() if self.principal is None else standing.page(self.principal.roster)
+
+    def _ready(self) -> Page:
+        if self.listening.is_set():
+            return Page(b"serving agents\n")
+        return Page(f"{self._duty.waits or 'starting'}\n".encode(), status=503)
+
+
+def _streams(principal: Principal) -> ServeStream:
+    async def serve(peer: Peer, stream: Stream) -> None:
+        await principal.serve(peer.name, Mode(peer.mode.value), stream, extensions=peer.announced.extensions)
+
+    return serve
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,68 @@
+"""How a principal's agents are doing: told by the principal as a page, read by the operator's commands."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from argocd.reading import sequence, text, value
+from sidecars.principal.agents import Roster
+from sidecars.process.http_pages import Page
+
+PATH = "/agents"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """`lag_seconds` is the age of the oldest thing that the agent has not acknowledged."""
+
+    name: str
+    mode: str
+    connected: bool
+    queue: int
+    queue_bytes: int
+    lag_seconds: float
+
+
+def standings(roster: Roster) -> Iterable[Standing]:
+    """Walks over the queues: for a person's question, not for a probe."""
+    for agent in roster:
+        figures = agent.link.outbox.figures()
+        queue = figures.waiting + figures.under_way
+        yield Standing(
+            name=agent.name,
+            mode=agent.mode.value,
+            connected=agent.link.connected,
+            queue=queue,
+            queue_bytes=figures.bytes,
+            lag_seconds=round(figures.oldest_seconds, 3) if queue else 0.0,
+        )
+
+
+def page(roster: Roster) -> Page:
+    """For `Pages({standing.PATH: lambda: standing.page(principal.roster)})` beside the metrics."""
+    body = {"version": VERSION, "agents": [asdict(each) for each in standings(roster)]}
+    return Page(json.dumps(body).encode(), content_type="application/json")
+
+
+def read(told: Any) -> dict[str, Standing]:
+    """By name; a principal of another version may tell more or less."""
+    found: dict[str, Standing] = {}
+    for each in sequence(told, "agents"):
+        name = text(each, "name")
+        if name:
+            found[name] = Standing(
+                name=name,
+                mode=text(each, "mode"),
+                connected=value(each, "connected") is True,
+                queue=_number(each, "queue"),
+                queue_bytes=_number(each, "queue_bytes"),
+                lag_seconds=float(_number(each, "lag_seconds")),
+            )
+    return found
+
+
+def _number(source: Mapping[str, Any], key: str) -> Any:
+    found = value(source, key)
+    return found if isinstance(found, int | float) and not isinstance(found, bool) else 0

@@ -1,0 +1,1 @@
+"""Leadership, pages and certificates of a sidecar's process."""

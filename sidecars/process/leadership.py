@@ -1,0 +1,82 @@
+"""Of several replicas of a sidecar one is on duty, by a Lease; the others wait and say so. All answer probes."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from kube.leases import Election
+from kube.store import Store
+from sidecars.mirroring.link import Surroundings
+from sidecars.process.http_pages import Answer, Pages, metrics_page
+from sidecars.wire.events import fresh_id
+from tiphys import logs
+
+# Whoever is alone has the Lease at once.
+PATIENCE_SECONDS = 5.0
+
+log = logs.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Post:
+    """What a replica of either sidecar is told besides its settings."""
+
+    health_host: str = ""
+    health_port: int | None
+    metrics_port: int | None
+    """0: one that the system chooses; None: no such page."""
+    identity: str = field(default_factory=fresh_id)
+    surroundings: Surroundings = field(default_factory=Surroundings)
+
+
+class Duty:
+    """`run` until cancelled; `work` is done only while no other replica does."""
+
+    def __init__(
+        self,
+        store: Store,
+        post: Post,
+        *,
+        role: str,
+        namespace: str,
+        probes: Mapping[str, Answer],
+        figures: Callable[[], bytes],
+        pages: Mapping[str, Answer] | None = None,
+    ) -> None:
+        """`pages` stand beside the metrics, which `figures` adds to."""
+        self._role = role
+        self._post = post
+        self._election = Election(store, name=f"tiphys-{role}", namespace=namespace, identity=post.identity)
+        self.health = Pages(probes, host=post.health_host, port=post.health_port or 0)
+        self.metrics = Pages(
+            {"/metrics": partial(metrics_page, figures), **(pages or {})},
+            host=post.health_host,
+            port=post.metrics_port or 0,
+        )
+
+    @property
+    def waits(self) -> str:
+        """For which other replica, in words; empty where there is none."""
+        leader = "" if self._election.is_leading else self._election.leader
+        return f"waiting for the Lease that {leader} holds" if leader else ""
+
+    async def run(self, work: Callable[[], Awaitable[None]]) -> None:
+        async with asyncio.TaskGroup() as group:
+            if self._post.health_port is not None:
+                group.create_task(self.health.run(), name="health")
+            if self._post.metrics_port is not None:
+                group.create_task(self.metrics.run(), name="metrics")
+            group.create_task(self._say_who_works(), name="election")
+            group.create_task(self._election.run(work), name=self._role)
+
+    async def _say_who_works(self) -> None:
+        """Once, not for ever."""
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await self._election.leading()
+        except TimeoutError:
+            log.warning(
+                "another replica holds the Lease: this one waits",
+                **{logs.KIND: self._role, logs.PEER: self._election.leader},
+            )

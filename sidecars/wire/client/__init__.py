@@ -1,0 +1,1 @@
+"""An agent's way to its principal."""

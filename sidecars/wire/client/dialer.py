@@ -1,0 +1,280 @@
+"""An agent's way to its principal: dial, ask the version, log in, open the stream.
+
+A Go principal lets in only agents of its own version, so the version is asked for first and, unless the
+principal is one of ours, sent back as our own.
+"""
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import grpc
+from google.protobuf.message import DecodeError
+from grpc import aio
+
+from sidecars.wire import capabilities
+from sidecars.wire.auth.passwords import Login
+from sidecars.wire.auth.tokens import Holder, Mode, TokenError, peek
+from sidecars.wire.capabilities import Announcement, grouped
+from sidecars.wire.client.pinning import pinned
+from sidecars.wire.events import AGENT_SOURCE, Event
+from sidecars.wire.generated.auth_pb2 import AuthRequest, AuthResponse, RefreshTokenRequest
+from sidecars.wire.generated.version_pb2 import VersionRequest, VersionResponse
+from sidecars.wire.streams import DEFAULT_MAX_MESSAGE_BYTES, Stream, StreamLostError
+from sidecars.wire.tls import Material, channel_credentials
+from tiphys.errors import CallError, SurroundingsError
+
+VERSION_PREFIX = "argocd-agent-"
+# What Go agents call themselves; proxies may tell agents apart by it.
+USER_AGENT = "argocd-agent/v0.0.1"
+
+# For one call of the handshake. A principal that restarts answers a thousand logins within 15 s; who gives up
+# before makes it begin anew.
+CALL_SECONDS = 30.0
+# A token with less than this left is renewed before a call is made with it.
+TOKEN_MARGIN_SECONDS = 30.0
+# A Go principal closes the connection of whoever pings more often than every five minutes.
+DEFAULT_KEEPALIVE_SECONDS = 360.0
+
+# How grpc's servers, in Go and in C, say that a message is more than they take.
+_TOO_LARGE = re.compile(r"larger than max \(\d{1,12} vs\. (\d{1,12})\)")
+
+# Trying again does not help before somebody has changed something.
+_HOPELESS = {
+    grpc.StatusCode.UNAUTHENTICATED,
+    grpc.StatusCode.PERMISSION_DENIED,
+    grpc.StatusCode.FAILED_PRECONDITION,
+    grpc.StatusCode.INVALID_ARGUMENT,
+    grpc.StatusCode.UNIMPLEMENTED,
+}
+
+
+class DialError(SurroundingsError):
+    """`hopeless` where the principal answered and did not like what it saw."""
+
+    def __init__(self, message: str, *, code: str, hopeless: bool = False) -> None:
+        super().__init__(message)
+        self.code = code
+        self.hopeless = hopeless
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialing:
+    """`material` None means plaintext. `skip_verification` believes whatever certificate is shown."""
+
+    host: str
+    port: int = 443
+    material: Material | None = None
+    skip_verification: bool = False
+    method: str = "mtls"
+    login: Login | None = None
+    mode: Mode
+    namespace: str
+    version: str
+    compression: bool = False
+    keepalive_seconds: float = 0
+    max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
+    principal_takes: int = 0
+    """Bytes of one message, where an earlier stream has shown it and the principal does not announce it."""
+    announcement: Announcement = field(
+        default_factory=lambda: Announcement(frozenset({capabilities.BATCHES, capabilities.RANGES}))
+    )
+
+    def check(self) -> None:
+        if not self.host:
+            raise CallError("--server-address: the principal's name is needed")
+        if self.method == "userpass" and self.login is None:
+            raise CallError("--creds userpass:<file>: the file with the agent's login is needed")
+        if self.method == "mtls" and (self.material is None or self.material.pair is None):
+            raise CallError("--creds mtls: needs TLS and a client certificate")
+        if self.method == "header" and self.material is not None:
+            raise CallError("--creds header: needs --insecure-plaintext: the mesh does the rest")
+
+    @property
+    def target(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """What it said of itself."""
+
+    version: str
+    namespace: str
+    announced: Announcement
+
+
+class AgentConnection:
+    """An open stream to the principal, and the calls that may be made beside it."""
+
+    def __init__(self, dialing: Dialing, channel: Any, principal: Principal, tokens: AuthResponse) -> None:
+        self._dialing = dialing
+        self._channel = channel
+        self._tokens = tokens
+        self._closed = False
+        self.principal = principal
+        self.me, self._expires = _read_tokens(tokens)
+        self.extensions = dialing.announcement.common(principal.announced)
+        self._call = channel.stream_stream("/eventstreamapi.EventStream/Subscribe")(
+            metadata=[("authorization", tokens.accessToken), *self._announcement().metadata()]
+        )
+        self._stream = Stream(
+            read=lambda: self._unless_closed(self._call.read()),
+            write=lambda raw: self._unless_closed(self._call.write(raw)),
+            extensions=self.extensions,
+            label=dialing.target,
+            source=AGENT_SOURCE,
+            max_message_bytes=dialing.max_message_bytes,
+            peer_takes=principal.announced.max_message_bytes or dialing.principal_takes,
+        )
+
+    async def send(self, event: Event) -> None:
+        await self._stream.send(event)
+
+    async def send_many(self, events: Iterable[Event]) -> None:
+        await self._stream.send_many(events)
+
+    async def receive(self) -> Event | None:
+        return await self._stream.receive()
+
+    async def access_token(self, *, now: float | None = None) -> str:
+        """For a new call beside the stream; renewed when it is about to end. Raises DialError."""
+        moment = time.time() if now is None else now
+        if self._expires - moment < TOKEN_MARGIN_SECONDS:
+            request = RefreshTokenRequest(refreshToken=self._tokens.refreshToken)
+            answer, _ = await _called(
+                self._channel, "/authapi.Authentication/RefreshToken", request, AuthResponse
+            )
+            if not answer.refreshToken:
+                answer.refreshToken = self._tokens.refreshToken
+            self._tokens = answer
+            _, self._expires = _read_tokens(answer)
+        return str(self._tokens.accessToken)
+
+    async def refused_size(self) -> int:
+        """What the principal takes in one message, where that is why it ended the stream; else 0.
+
+        Our own limit gives the same words about what the principal sent, and then says nothing of this.
+        """
+        if not self._call.done() or await self._call.code() is not grpc.StatusCode.RESOURCE_EXHAUSTED:
+            return 0
+        found = _TOO_LARGE.search(await self._call.details() or "")
+        limit = int(found[1]) if found else 0
+        return limit if limit < self._dialing.max_message_bytes else 0
+
+    async def close(self) -> None:
+        self._closed = True
+        self._call.cancel()
+        await self._channel.close()
+
+    async def _unless_closed(self, waiting: Awaitable[Any]) -> Any:
+        """Grpc answers who waits on a closed call with a cancellation; only the task's own is one."""
+        try:
+            return await waiting
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not self._closed or (task is not None and task.cancelling()):
+                raise
+        raise StreamLostError("the stream was closed on our side", code="CANCELLED")
+
+    def _announcement(self) -> Announcement:
+        ours = replace(self._dialing.announcement, max_message_bytes=self._dialing.max_message_bytes)
+        if self._dialing.compression:
+            return replace(ours, extensions=ours.extensions | {capabilities.GZIP})
+        return ours
+
+
+async def connect(dialing: Dialing) -> AgentConnection:
+    """One attempt; raises DialError with the reason."""
+    dialing.check()
+    channel = await _channel(dialing)
+    try:
+        answer, metadata = await _called(
+            channel, "/versionapi.Version/Version", VersionRequest(), VersionResponse
+        )
+        announced = Announcement.of(metadata)
+        version = answer.version.removeprefix(VERSION_PREFIX)
+        tokens, _ = await _called(
+            channel,
+            "/authapi.Authentication/Authenticate",
+            AuthRequest(
+                method=dialing.method,
+                credentials=_credentials(dialing),
+                mode=dialing.mode,
+                version=dialing.version if announced.extensions else version or dialing.version,
+                agentNamespace=dialing.namespace,
+            ),
+            AuthResponse,
+        )
+        return AgentConnection(
+            dialing, channel, Principal(version, tokens.principalNamespace, announced), tokens
+        )
+    except BaseException:
+        await channel.close()
+        raise
+
+
+def _credentials(dialing: Dialing) -> dict[str, str]:
+    if dialing.login is None:
+        return {}
+    return {"clientid": dialing.login.name, "clientsecret": dialing.login.password}
+
+
+async def _channel(dialing: Dialing) -> Any:
+    keepalive = dialing.keepalive_seconds or DEFAULT_KEEPALIVE_SECONDS
+    options: list[tuple[str, Any]] = [
+        ("grpc.max_receive_message_length", dialing.max_message_bytes),
+        ("grpc.max_send_message_length", dialing.max_message_bytes),
+        ("grpc.keepalive_time_ms", int(keepalive * 1000)),
+        ("grpc.keepalive_timeout_ms", 20_000),
+        ("grpc.http2.max_pings_without_data", 0),
+        ("grpc.primary_user_agent", USER_AGENT),
+        # Channels would share connections and their waiting times: ours begins afresh each time.
+        ("grpc.use_local_subchannel_pool", 1),
+        # Retrying is this module's business; grpc's own would resend a login.
+        ("grpc.enable_retries", 0),
+    ]
+    compression = grpc.Compression.Gzip if dialing.compression else None
+    if dialing.material is None:
+        return aio.insecure_channel(dialing.target, options=options, compression=compression)
+    material = dialing.material
+    if dialing.skip_verification:
+        try:
+            async with asyncio.timeout(CALL_SECONDS):
+                roots, name = await pinned(dialing.host, dialing.port)
+        except (OSError, TimeoutError) as error:
+            raise DialError(f"cannot reach {dialing.target}: {error}", code="UNAVAILABLE") from error
+        material = replace(material, roots=roots)
+        options.append(("grpc.ssl_target_name_override", name))
+    credentials = channel_credentials(material)
+    return aio.secure_channel(dialing.target, credentials, options=options, compression=compression)
+
+
+async def _called(channel: Any, path: str, request: Any, kind: type[Any]) -> tuple[Any, dict[str, list[str]]]:
+    call = channel.unary_unary(path)(request.SerializeToString(), timeout=CALL_SECONDS)
+    name = path.rpartition("/")[2]
+    try:
+        raw = await call
+        return kind.FromString(raw), grouped(await call.initial_metadata())
+    except aio.AioRpcError as error:
+        code = error.code()
+        raise DialError(
+            f"{name} failed: {code.name}: {(error.details() or '')[:500]}",
+            code=code.name,
+            hopeless=code in _HOPELESS,
+        ) from error
+    except DecodeError as error:
+        raise DialError(
+            f"{name}: the answer is no {kind.__name__}", code="INTERNAL", hopeless=True
+        ) from error
+
+
+def _read_tokens(tokens: AuthResponse) -> tuple[Holder, float]:
+    try:
+        peek(tokens.refreshToken)
+        return peek(tokens.accessToken)
+    except TokenError as error:
+        raise DialError(f"the principal's answer: {error}", code="INTERNAL", hopeless=True) from error

@@ -1,0 +1,1 @@
+"""The principal's port."""

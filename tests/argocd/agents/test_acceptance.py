@@ -1,0 +1,129 @@
+"""What either side takes, and what an agent tells of its own."""
+
+from typing import Any
+
+import pytest
+
+from argocd import names
+from argocd.agents.acceptance import (
+    Acceptance,
+    Change,
+    Drift,
+    Telling,
+    agent_accepts,
+    deletion_of_mirror,
+    drift_of,
+    own_object_changed,
+    principal_accepts,
+    status_message,
+)
+from argocd.agents.messages import Message, Target
+from argocd.agents.routing import Mode
+from tests.argocd.agents.agent_objects import application
+
+APPLY, DISCARD, REFUSE = Acceptance.APPLY, Acceptance.DISCARD, Acceptance.REFUSE
+MANAGED, AUTONOMOUS = Mode.MANAGED, Mode.AUTONOMOUS
+
+
+@pytest.mark.parametrize(
+    ("target", "message", "managed", "autonomous"),
+    [
+        (Target.APPLICATION, Message.CREATE, DISCARD, APPLY),
+        (Target.APPLICATION, Message.SPEC_UPDATE, REFUSE, APPLY),
+        (Target.APPLICATION, Message.STATUS_UPDATE, APPLY, REFUSE),
+        (Target.APPLICATION, Message.DELETE, APPLY, APPLY),
+        (Target.APPLICATION, Message.SET_OPERATION, REFUSE, REFUSE),
+        (Target.PROJECT, Message.CREATE, DISCARD, APPLY),
+        (Target.PROJECT, Message.SPEC_UPDATE, REFUSE, APPLY),
+        (Target.PROJECT, Message.DELETE, REFUSE, APPLY),
+        (Target.REPOSITORY, Message.SPEC_UPDATE, REFUSE, REFUSE),
+    ],
+)
+def test_a_principal_takes_what_the_agents_mode_allows(
+    target: Target, message: Message, managed: Acceptance, autonomous: Acceptance
+) -> None:
+    assert principal_accepts(target, message, mode=MANAGED) is managed
+    assert principal_accepts(target, message, mode=AUTONOMOUS) is autonomous
+
+
+@pytest.mark.parametrize(
+    ("target", "message", "managed", "autonomous"),
+    [
+        (Target.APPLICATION, Message.CREATE, APPLY, DISCARD),
+        (Target.APPLICATION, Message.SPEC_UPDATE, APPLY, APPLY),
+        (Target.APPLICATION, Message.DELETE, APPLY, REFUSE),
+        (Target.APPLICATION, Message.SET_OPERATION, APPLY, APPLY),
+        (Target.APPLICATION, Message.TERMINATE_OPERATION, APPLY, APPLY),
+        (Target.APPLICATION, Message.STATUS_UPDATE, REFUSE, REFUSE),
+        (Target.PROJECT, Message.CREATE, APPLY, DISCARD),
+        (Target.PROJECT, Message.SPEC_UPDATE, APPLY, REFUSE),
+        (Target.PROJECT, Message.DELETE, APPLY, REFUSE),
+        (Target.REPOSITORY, Message.SPEC_UPDATE, APPLY, REFUSE),
+        (Target.GPG_KEYS, Message.DELETE, APPLY, REFUSE),
+    ],
+)
+def test_an_agent_takes_what_its_mode_allows(
+    target: Target, message: Message, managed: Acceptance, autonomous: Acceptance
+) -> None:
+    assert agent_accepts(target, message, mode=MANAGED) is managed
+    assert agent_accepts(target, message, mode=AUTONOMOUS) is autonomous
+
+
+@pytest.mark.parametrize(
+    ("mode", "change", "before", "own", "telling"),
+    [
+        (AUTONOMOUS, Change.ADDED, False, False, Telling(Message.CREATE, tracked=True)),
+        (MANAGED, Change.ADDED, False, False, Telling(None, tracked=True)),
+        (AUTONOMOUS, Change.ADDED, True, False, Telling(None, tracked=True)),
+        (AUTONOMOUS, Change.UPDATED, True, False, Telling(Message.SPEC_UPDATE, tracked=True)),
+        (MANAGED, Change.UPDATED, True, False, Telling(None, tracked=True)),
+        (AUTONOMOUS, Change.UPDATED, False, False, Telling(None, tracked=False)),
+        (AUTONOMOUS, Change.UPDATED, True, True, Telling(None, tracked=True)),
+        (AUTONOMOUS, Change.DELETED, True, False, Telling(Message.DELETE, tracked=False)),
+        (MANAGED, Change.DELETED, True, False, Telling(None, tracked=True)),
+        (AUTONOMOUS, Change.DELETED, False, False, Telling(Message.DELETE, tracked=False)),
+    ],
+)
+def test_what_an_agent_tells_of_its_own_projects(
+    *, mode: Mode, change: Change, before: bool, own: bool, telling: Telling
+) -> None:
+    assert own_object_changed(change, mode=mode, tracked=before, own_write=own) == telling
+
+
+COPY = application(metadata={"annotations": {names.SOURCE_UID: "u"}})
+
+
+def changed(**parts: Any) -> dict[str, Any]:
+    return {**COPY, **parts}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (None, COPY, Message.STATUS_UPDATE),
+        (None, application(), None),
+        (COPY, COPY, None),
+        (COPY, changed(status={"health": "h"}), Message.STATUS_UPDATE),
+        (COPY, changed(operation={"sync": {}}), Message.STATUS_UPDATE),
+        (COPY, changed(spec={"drift": True}), None),
+        (
+            COPY,
+            changed(metadata={"annotations": {names.SOURCE_UID: "u", names.REFRESH: "hard"}}),
+            Message.STATUS_UPDATE,
+        ),
+    ],
+)
+def test_a_managed_agent_tells_what_the_principal_takes(old: Any, new: Any, message: Message | None) -> None:
+    assert status_message(old, new) is message
+
+
+def test_a_mirror_that_was_changed_is_written_back() -> None:
+    assert drift_of({"spec": {"a": 1}}, expected={"a": 2}) is Drift.REVERT
+    assert drift_of({"spec": {"a": 1}}, expected={"a": 1}) is Drift.NONE
+    assert drift_of({"spec": {"a": 1}}, expected=None) is Drift.NONE
+    assert drift_of({"data": {"a": "1"}}, expected={}, content="data") is Drift.REVERT
+
+
+def test_a_mirror_that_vanished_comes_back_unless_that_was_announced() -> None:
+    assert deletion_of_mirror(announced=False) is Drift.RESTORE
+    assert deletion_of_mirror(announced=True) is Drift.REPORT

@@ -1,0 +1,50 @@
+import pytest
+
+from argocd.globs import Verdict
+from argocd.projects import pattern_lists
+from argocd.projects.pattern_lists import Mode
+
+
+@pytest.mark.parametrize(
+    ("entries", "text", "mode", "verdict"),
+    [
+        (["shop"], "shop", Mode.EXACT, "yes"),
+        (["shop*"], "shop", Mode.EXACT, "no"),
+        (["other", "shop*"], "shop-1", Mode.GLOB, "yes"),
+        (["/shop/"], "shop", Mode.GLOB, "no"),
+        (["/^shop-/"], "shop-1", Mode.REGEXP, "yes"),
+        (["/^shop-/"], "my-shop-1", Mode.REGEXP, "no"),
+        (["/^((?!live).)*$/"], "shop-live", Mode.REGEXP, "no"),
+        (["/a/"], "/a/", Mode.REGEXP, "yes"),
+        (["/(/", "shop"], "shop", Mode.REGEXP, "yes"),
+        (["/(/"], "shop", Mode.REGEXP, "no"),
+        (["/"], "shop", Mode.REGEXP, "panic"),
+        (["{shop*,shop}"], "shop", Mode.REGEXP, "panic"),
+        (["/a(?!b)/"], "shop", Mode.REGEXP, "unknown"),
+        (["/a(?!b)/", "shop"], "shop", Mode.REGEXP, "yes"),
+        ([], "shop", Mode.REGEXP, "no"),
+    ],
+)
+def test_a_list_is_about_a_text(entries: list[str], text: str, mode: Mode, verdict: str) -> None:
+    assert pattern_lists.in_list(entries, text, mode=mode) is Verdict(verdict)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "verdict"),
+    [
+        ("*", "anything/at all", "yes"),
+        ("shop", "shop", "yes"),
+        ("!shop", "shop", "no"),
+        ("!shop", "other", "yes"),
+        ("!!shop", "shop", "yes"),
+        ("![", "shop", "yes"),
+        ("!{shop*,shop}", "shop", "panic"),
+    ],
+)
+def test_a_denial_is_right_where_the_rest_does_not_match(pattern: str, text: str, verdict: str) -> None:
+    assert pattern_lists.match(pattern, text) is Verdict(verdict)
+
+
+def test_where_there_are_no_denials_an_exclamation_mark_is_a_character() -> None:
+    assert pattern_lists.match("!shop", "!shop", negation=False) is Verdict.YES
+    assert pattern_lists.match("!shop", "other", negation=False) is Verdict.NO

@@ -1,0 +1,79 @@
+"""The rules as a whole."""
+
+import re
+from datetime import date
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from argocd import rules
+from argocd.engine.judge import judge
+from argocd.judging.case import Action, Operation, Rule
+from argocd.judging.ratchet import path_of
+from argocd.rules.catalogue import CATALOGUE
+from tests.argocd.cases import case_of
+
+EVERY_RULE = [pytest.param(rule, id=rule.id) for rule in CATALOGUE]
+
+
+def test_ids_are_unique() -> None:
+    ids = [rule.id for rule in CATALOGUE]
+    assert sorted(ids) == sorted(set(ids))
+
+
+def test_every_module_of_rules_is_listed() -> None:
+    for file in Path(rules.__file__).parent.glob("*.py"):
+        module = import_module(f"{rules.__name__}.{file.stem}")
+        assert set(getattr(module, "RULES", ())) <= set(CATALOGUE), f"{file.name} is not listed"
+
+
+@pytest.mark.parametrize("rule", EVERY_RULE)
+def test_a_rule_can_be_documented(rule: Rule) -> None:
+    assert re.fullmatch(r"[a-z]+(-[a-z]+)*/[a-z0-9]+(-[a-z0-9]+)*", rule.id)
+    assert rule.title
+    assert not rule.title.endswith(".")
+    assert "\n" not in rule.title
+    assert rule.explanation.endswith(".")
+    assert rule.bad.strip()
+    assert rule.good.strip()
+    assert rule.kinds
+    assert rule.action is not Action.OFF
+
+
+@pytest.mark.parametrize("rule", EVERY_RULE)
+def test_a_rule_reads_fields_that_an_update_can_compare(rule: Rule) -> None:
+    assert rule.reads or rule.operations == {Operation.DELETE}
+    for read in rule.reads:
+        assert path_of(read)[0] in {
+            "metadata",
+            "spec",
+            "status",
+            "operation",
+            "data",
+            "type",
+            "apiVersion",
+            "kind",
+        }
+        assert "[]" not in read
+
+
+@pytest.mark.parametrize("rule", EVERY_RULE)
+def test_a_rule_about_neighbours_warns_unless_it_guards_a_deletion(rule: Rule) -> None:
+    if rule.neighbours and Operation.DELETE not in rule.operations:
+        assert rule.action is Action.WARN
+
+
+@pytest.mark.parametrize("rule", EVERY_RULE)
+def test_the_bad_example_of_a_rule_breaks_it_and_the_good_one_does_not(rule: Rule) -> None:
+    found = list(rule.check(case_of(rule.bad, rule=rule)))
+    assert found, "the bad example breaks no rule"
+    assert {finding.rule for finding in found} == {rule.id}
+    assert all(finding.message and finding.hint for finding in found)
+    assert not list(rule.check(case_of(rule.good, rule=rule)))
+
+
+@pytest.mark.parametrize("rule", EVERY_RULE)
+def test_the_engine_asks_the_rule_about_its_example(rule: Rule) -> None:
+    judgements = judge(case_of(rule.bad, rule=rule), today=date(2026, 9, 1))
+    assert (rule.id, rule.action) in {(one.finding.rule, one.action) for one in judgements}

@@ -1,0 +1,178 @@
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from cli.commands.demo import command
+
+ROOT = Path(__file__).parents[3]
+GOLDEN = Path(__file__).parents[1] / "demo.txt"
+TIPHYS = [sys.executable, "-m", "cli"]
+FIRST = "\n1. "
+"""What comes before it differs: which clusters these are."""
+FAREWELL = "The demonstration has ended; it leaves nothing behind.\n"
+MISTAKEN = """\
+apiVersion: argoproj.io/v1alpha1
+kind: AppProject
+metadata: {name: mine}
+spec: {sourceRepos: ["!*"]}
+"""
+
+
+@contextmanager
+def demonstration(folder: Path, *words: str) -> Iterator["subprocess.Popen[str]"]:
+    """With a folder of its own for what it must not leave behind."""
+    process = subprocess.Popen(
+        [*TIPHYS, "demo", *words],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1", "TMPDIR": str(folder)},
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def until(process: "subprocess.Popen[str]", text: str) -> str:
+    assert process.stdout
+    while text not in (line := process.stdout.readline()):
+        assert line, "it ended by itself"
+    return line
+
+
+def test_the_demonstration_tells_its_story_within_a_minute() -> None:
+    done = subprocess.run(
+        [*TIPHYS, "demo", "--once"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert done.stderr == ""
+    if os.environ.get("TIPHYS_GOLDEN") == "write":
+        GOLDEN.write_text(done.stdout)
+    assert done.stdout == GOLDEN.read_text()
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("moment", ["Three clusters", "1. ", "5. ", "until Ctrl-C"])
+def test_ctrl_c_ends_it_cleanly_at_any_point(tmp_path: Path, moment: str) -> None:
+    with demonstration(tmp_path) as process:
+        until(process, moment)
+        process.send_signal(signal.SIGINT)
+        rest, errors = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert rest.endswith(FAREWELL)
+    assert errors == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+LOADED = """\
+import importlib, os, signal, sys
+loading = importlib.import_module
+def interrupted(name, package=None):
+    if name == "cli.commands.demo":
+        os.kill(os.getpid(), signal.SIGINT)
+    return loading(name, package)
+importlib.import_module = interrupted
+sys.argv = ["tiphys", "demo"]
+import cli.main
+cli.main.main()
+"""
+
+
+def test_ctrl_c_while_it_is_being_loaded_ends_it_without_a_word() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_ctrl_c_just_before_the_first_line_ends_it_as_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(**_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tiphys.logs.configure", interrupted)
+    done = CliRunner().invoke(command, [])
+    assert (done.exit_code, done.output) == (0, FAREWELL)
+
+
+def test_make_run_is_the_same(tmp_path: Path) -> None:
+    """As a terminal does it: Ctrl-C goes to make and to all that it started."""
+    process = subprocess.Popen(
+        ["make", "--no-print-directory", "run"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1", "TMPDIR": str(tmp_path)},
+        start_new_session=True,
+    )
+    try:
+        until(process, "until Ctrl-C")
+        os.killpg(process.pid, signal.SIGINT)
+        rest, errors = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.communicate()
+    assert rest == FAREWELL
+    assert "Traceback" not in errors
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_while_it_is_up_others_can_try_things_and_look_at_its_page(tmp_path: Path) -> None:
+    def tiphys(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*TIPHYS, "demo", *words],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            input=stdin,
+            env={**os.environ, "TMPDIR": str(tmp_path)},
+        )
+
+    def shell(line: str) -> subprocess.CompletedProcess[str]:
+        """Just as it is printed."""
+        return subprocess.run(
+            ["bash", "-c", line],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            env={**os.environ, "TMPDIR": str(tmp_path)},
+        )
+
+    nobody = tiphys("get", "appproject")
+    assert nobody.returncode == 2
+    assert "no demonstration answers" in nobody.stderr
+    with demonstration(tmp_path) as process:
+        page = until(process, "status page").split()[-1]
+        until(process, "In another terminal")
+        assert process.stdout
+        tried = [shell(process.stdout.readline()) for _ in range(2)]
+        assert [done.returncode for done in tried] == [0, 1]
+        assert "in-cluster" in tried[0].stdout
+        assert "[project/source-repo-format]" in tried[1].stdout
+        until(process, "until Ctrl-C")
+        refused = tiphys("apply", "-f", "-", stdin=MISTAKEN)
+        assert refused.returncode == 1
+        assert "[project/source-repo-format]" in refused.stdout
+        assert tiphys("apply", "-f", "-", stdin=MISTAKEN.replace("!*", "*")).returncode == 0
+        assert tiphys("get", "appproject").stdout == "edge-shop\nmine\nweb\n"
+        assert "in-cluster" in tiphys("get", "appproject", "web", "--cluster", "prod").stdout
+        with urllib.request.urlopen(page, timeout=10) as answer:
+            shown = answer.read().decode()
+        assert "project/source-repo-format" in shown
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=30) == 0

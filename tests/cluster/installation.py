@@ -1,0 +1,100 @@
+"""An installation by the manifests on local API servers, its programs under the accounts that these give them."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import yaml
+
+from scripts.acceptance.steps import NAME
+from scripts.cluster.controlplane import Cluster
+from tests.webhook.conftest import ROOT, free_port
+from tests.webhook.webhook_process import environment
+
+MANIFESTS = ROOT / "manifests" / "overlays"
+AGENT = "prod"
+
+
+@contextmanager
+def installed(cluster: Cluster, overlay: str | Path) -> Iterator[None]:
+    """One of ours by its name, or an admin's own by its folder."""
+    try:
+        cluster.create_namespace("argocd")
+        cluster.kubectl("apply", "--server-side", "-k", str(MANIFESTS / overlay))
+        yield
+    finally:
+        cluster.kubectl("delete", "--wait=false", "--ignore-not-found", "-k", str(MANIFESTS / overlay))
+        for namespace in ("tiphys-system", "argocd", AGENT, NAME):
+            cluster.kubectl("delete", "namespace", namespace, "--ignore-not-found", "--wait=false")
+            cluster.drop_namespace(namespace)
+
+
+@contextmanager
+def sidecar(role: str, cluster: Cluster, *words: str, folder: Path) -> Iterator[Path]:
+    """`tiphys principal` or `tiphys agent`; yields its log."""
+    account = cluster.kubeconfig_of_account(f"tiphys-{role}", namespace="argocd")
+    log = folder / f"{role}.log"
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "cli", role, "--kubeconfig", str(account)),
+            *("--metrics-port", str(free_port()), "--healthz-port", str(free_port())),
+            *words,
+        ],
+        stderr=log.open("wb"),
+        env=environment(),
+        cwd=ROOT,
+    )
+    try:
+        yield log
+        assert process.poll() is None, log.read_text()
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(timeout=30)
+        finally:
+            process.kill()
+            process.wait(timeout=10)
+
+
+def with_injection(folder: Path, overlay: str, *, image: str) -> Path:
+    """An admin's own overlay as docs/injection.md shows it."""
+    folder.mkdir()
+    template = (MANIFESTS.parent / "components" / "injection" / "templates.yaml").read_text()
+    (folder / "templates.yaml").write_text(template.replace("image: tiphys\n", f"image: {image}\n"))
+    here = Path(os.path.relpath(MANIFESTS.parent, folder.resolve()))
+    kustomization = {
+        "resources": [str(here / "overlays" / overlay)],
+        "components": [str(here / "components" / "injection")],
+        "patches": [{"path": "templates.yaml"}],
+    }
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(kustomization))
+    return folder
+
+
+def tiphys(cluster: Cluster, *words: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "cli", *words, "--kubeconfig", str(cluster.kubeconfig)],
+        env=environment(),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def certificates(control_plane: Cluster, workload: Cluster, *, folder: Path) -> None:
+    """By the commands that the docs name."""
+    tiphys(control_plane, "pki", "init")
+    tiphys(control_plane, "pki", "issue", "principal", "--dns", "localhost")
+    tiphys(control_plane, "agents", "create", AGENT, "--create-namespace")
+    tiphys(control_plane, "pki", "issue", "agent", AGENT, "--output", str(folder))
+    secret = ("create", "secret", "--namespace", "argocd")
+    pair = (f"--cert={folder / 'tls.crt'}", f"--key={folder / 'tls.key'}")
+    workload.kubectl(*secret, "tls", "argocd-agent-client-tls", *pair)
+    workload.kubectl(*secret, "generic", "argocd-agent-ca", f"--from-file=ca.crt={folder / 'ca.crt'}")

@@ -1,0 +1,22 @@
+"""Both ends of a connection are what `delivery` calls a stream."""
+
+import inspect
+
+import pytest
+
+from sidecars.delivery.session import Stream as DeliveryStream
+from sidecars.wire.client.dialer import AgentConnection
+from sidecars.wire.streams import Stream, StreamLostError
+from tiphys.errors import SurroundingsError
+
+ENDS: list[type[DeliveryStream]] = [Stream, AgentConnection]  # which mypy checks call by call
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_an_end_sends_and_receives(end: type[DeliveryStream]) -> None:
+    assert inspect.iscoroutinefunction(end.send)
+    assert inspect.iscoroutinefunction(end.receive)
+
+
+def test_a_lost_stream_is_our_surroundings_fault() -> None:
+    assert issubclass(StreamLostError, SurroundingsError)

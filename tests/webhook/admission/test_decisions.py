@@ -1,0 +1,253 @@
+"""Decisions without a server: what each endpoint answers to a review."""
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Any
+
+import jsonpatch
+import orjson
+import pytest
+
+from argocd.engine.configuration_file import parse_configuration
+from argocd.engine.directory import Directory, Shelf
+from argocd.engine.judge import Judgement
+from argocd.judging.case import Surroundings
+from argocd.settings.argocd_cm import read_settings
+from tests.webhook.conftest import review
+from webhook.admission.decisions import Decisions, Known
+from webhook.admission.review import Answer, Review, decode
+from webhook.injection.inject import Reason
+from webhook.injection.templates import parse_template
+
+CONTROLLER = "system:serviceaccount:argocd:argocd-application-controller"
+PRINCIPAL = "system:serviceaccount:argocd:tiphys-principal"
+
+
+class Heard:
+    def __init__(self) -> None:
+        self.judgements: list[Judgement] = []
+        self.reasons: list[Reason] = []
+
+    def judged(self, review: Review, judgements: Sequence[Judgement]) -> None:
+        self.judgements += judgements
+
+    def injected(self, reason: Reason) -> None:
+        self.reasons.append(reason)
+
+
+def decisions(
+    *,
+    configuration: Mapping[str, Any] | None = None,
+    settings: Mapping[str, str] | None = None,
+    namespace: Mapping[str, Any] | None = None,
+    heard: Heard | None = None,
+) -> Decisions:
+    read, problems = parse_configuration(configuration or {})
+    assert not problems
+    known = Known(
+        surroundings=Surroundings(
+            settings=read_settings({"data": settings or {}}, configuration=read),
+            configuration=read,
+            neighbours=Directory(argocd_namespace="argocd", known=[Shelf.PROJECTS]),
+        ),
+        namespace=lambda _: namespace or {},
+        templates={"agent": parse_template("agent", "container: {image: i}", origin="t")},
+    )
+    return Decisions(
+        lambda: known, listener=heard or Heard(), today=lambda: date(2026, 11, 1), check_writer=lambda _: None
+    )
+
+
+def project(spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "AppProject",
+        "metadata": {"name": "sample", "namespace": "argocd", **metadata},
+        "spec": spec,
+    }
+
+
+def asked(**request: Any) -> Review:
+    return decode(review(**request))
+
+
+def answered(answer: Any) -> Answer:
+    assert isinstance(answer, Answer)
+    return answer
+
+
+def test_a_denial_lists_every_finding_with_path_rule_and_page() -> None:
+    heard = Heard()
+    bad = project({"sourceRepos": ["!*"], "destinations": [{"server": "!*", "namespace": "a"}]})
+    answer = answered(decisions(heard=heard).validate(asked(object=bad)))
+    assert not answer.allowed
+    assert answer.message.startswith("Tiphys refuses this AppProject sample: 2 findings\n")
+    for part in (
+        "spec.sourceRepos[0]: ",
+        "[project/source-repo-format]",
+        "docs/rules.md#project/source-repo-format",
+    ):
+        assert part in answer.message
+    assert "project/destination-format=deny" in answer.audit["findings"]
+    assert {judgement.finding.rule for judgement in heard.judgements} >= {"project/destination-format"}
+
+
+def test_with_enforcement_warn_the_same_object_passes_with_warnings() -> None:
+    bad = project({"sourceRepos": ["!*"]})
+    answer = answered(decisions(configuration={"enforcement": "warn"}).validate(asked(object=bad)))
+    assert answer.allowed
+    assert any("project/source-repo-format" in line for line in answer.warnings)
+
+
+def test_an_exemption_silences_and_is_told_in_the_audit() -> None:
+    exemption = {"rules": ["project/*"], "names": ["sample"], "reason": "ticket 4711"}
+    bad = project({"sourceRepos": ["!*"]})
+    answer = answered(decisions(configuration={"exemptions": [exemption]}).validate(asked(object=bad)))
+    assert answer.allowed
+    assert not answer.warnings
+    assert "project/source-repo-format: ticket 4711" in answer.audit["exemptions"]
+
+
+def test_a_dry_run_gets_the_same_answer() -> None:
+    bad = project({"sourceRepos": ["!*"]})
+    real, dry = (decisions().validate(asked(object=bad, dryRun=dry)) for dry in (False, True))
+    assert real == dry
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"status": {"jwtTokensByRole": {}}},
+        {"operation": {"sync": {}}},
+        {"metadata": {"name": "sample", "namespace": "argocd", "finalizers": ["x/y"]}},
+        {
+            "metadata": {
+                "name": "sample",
+                "namespace": "argocd",
+                "annotations": {"argocd.argoproj.io/refresh": "hard"},
+            }
+        },
+    ],
+    ids=["status", "operation", "finalizers", "refresh"],
+)
+def test_argo_cds_own_writes_pass_on_objects_that_break_rules_already(change: dict[str, Any]) -> None:
+    bad = project({"sourceRepos": ["!*"]})
+    request = asked(
+        operation="UPDATE", object={**bad, **change}, oldObject=bad, userInfo={"username": CONTROLLER}
+    )
+    assert answered(decisions().validate(request)).allowed
+
+
+def test_what_is_being_deleted_passes() -> None:
+    bad = project({"sourceRepos": ["!*"]}, deletionTimestamp="2026-11-01T00:00:00Z")
+    assert answered(
+        decisions().validate(asked(operation="UPDATE", object=bad, oldObject=project({})))
+    ).allowed
+
+
+@pytest.mark.parametrize("request_", [{"operation": "CONNECT"}, {"subResource": "status"}, {"object": None}])
+def test_what_no_rule_is_about_passes(request_: dict[str, Any]) -> None:
+    assert decisions().validate(asked(**request_)) == Answer()
+
+
+def test_a_secret_that_loses_its_label_is_judged_as_what_it_was() -> None:
+    old = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": "c",
+            "namespace": "argocd",
+            "labels": {"argocd.argoproj.io/secret-type": "cluster"},
+        },
+        "data": {},
+    }
+    new = {**old, "metadata": {"name": "c", "namespace": "argocd"}}
+    kind = {"group": "", "version": "v1", "kind": "Secret"}
+    answer = answered(decisions().validate(asked(operation="UPDATE", object=new, oldObject=old, kind=kind)))
+    assert answer.allowed
+
+
+def patched(thing: dict[str, Any], answer: Answer) -> dict[str, Any]:
+    result: dict[str, Any] = jsonpatch.JsonPatch(list(answer.patch)).apply(orjson.loads(orjson.dumps(thing)))
+    return result
+
+
+def deployment(**metadata: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "my-deployment", "namespace": "default", **metadata},
+    }
+
+
+def complete(thing: dict[str, Any], made: Decisions, **request: Any) -> Answer:
+    kind = {"group": "apps", "version": "v1", "kind": "Deployment"}
+    return made.mutate(asked(object=thing, kind=kind, namespace="default", **request))
+
+
+@pytest.mark.parametrize("metadata", [{}, {"annotations": {"kept": "yes"}, "labels": {"kept": "yes"}}])
+def test_the_admins_word_completes_an_object_and_keeps_it_from_being_pruned(metadata: dict[str, Any]) -> None:
+    owner = {
+        "metadata": {
+            "name": "default",
+            "labels": {"tiphys.dev/tracking": "enabled"},
+            "annotations": {"tiphys.dev/tracking-application": "my-application"},
+        }
+    }
+    made = decisions(
+        configuration={"tracking": {"format": "proposed"}},
+        settings={"installationID": "guid-1"},
+        namespace=owner,
+    )
+    thing = deployment(**metadata)
+    result = patched(thing, complete(thing, made))
+    annotations = result["metadata"]["annotations"]
+    assert annotations["app.kubernetes.io/instance"] == "my-application;apps/Deployment/default/my-deployment"
+    assert annotations["argo-cd.argoproj.io/installation-id"] == "guid-1"
+    assert annotations["argocd.argoproj.io/sync-options"] == "Prune=false"
+    assert set(metadata.get("annotations", {})) <= set(annotations)
+    assert complete(result, made).patch == []
+
+
+def test_without_an_owner_nothing_is_added() -> None:
+    assert complete(deployment(), decisions(namespace={"metadata": {"name": "default"}})).patch == []
+
+
+def test_an_agents_project_is_settled_once_and_never_renamed() -> None:
+    made = decisions(configuration={"agents": {"autonomous": ["agent-*"]}})
+    thing = project(
+        {
+            "destinations": [{"server": "https://kubernetes.default.svc", "namespace": "web"}],
+            "sourceNamespaces": ["x"],
+        },
+        annotations={"tiphys.dev/agent": "agent-b"},
+        name="agent-b-ops",
+    )
+    answer = made.mutate(asked(object=thing, userInfo={"username": PRINCIPAL}))
+    result = patched(thing, answer)
+    assert result["metadata"]["name"] == "agent-b-ops"
+    assert result["spec"]["sourceNamespaces"] == ["agent-b"]
+    assert result["spec"]["destinations"][0]["name"] == "agent-b"
+    assert made.mutate(asked(object=result, userInfo={"username": PRINCIPAL})).patch == []
+
+
+def test_a_deletion_and_a_subresource_are_never_patched() -> None:
+    for request in (
+        {"operation": "DELETE", "oldObject": deployment(), "object": None},
+        {"subResource": "scale"},
+    ):
+        assert decisions().mutate(asked(**request)) == Answer()
+
+
+def test_a_pod_is_injected_and_the_reason_told() -> None:
+    heard = Heard()
+    made = decisions(heard=heard)
+    pod = {"metadata": {"annotations": {"tiphys.dev/inject": "agent"}}, "spec": {"containers": []}}
+    kind = {"group": "", "version": "v1", "kind": "Pod"}
+    answer = made.inject(asked(object=pod, kind=kind))
+    assert answer.audit == {"injection": "injected"}
+    assert made.inject(asked(object=patched(pod, answer), kind=kind)).audit == {
+        "injection": "already-injected"
+    }
+    assert heard.reasons == [Reason.INJECTED, Reason.ALREADY_INJECTED]
+    assert made.inject(asked(object=pod)) == Answer()

@@ -1,0 +1,160 @@
+"""Decoding and encoding of AdmissionReviews, without a server."""
+
+import base64
+import contextlib
+import time
+from typing import Any
+
+import jsonpatch
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.webhook.conftest import review
+from webhook.admission.review import BODY_LIMIT, Answer, ReviewError, TooLargeError, decode, encode, shortened
+
+
+def test_what_the_api_server_sends_is_read() -> None:
+    read = decode(
+        review("7", dryRun=True, subResource="status", oldObject={"spec": {"a": 1}}, operation="UPDATE")
+    )
+    assert (read.uid, read.operation, read.kind, read.resource) == (
+        "7",
+        "UPDATE",
+        "AppProject",
+        "appprojects",
+    )
+    assert (read.user, read.groups, read.dry_run, read.subresource) == (
+        "jason",
+        ("system:authenticated",),
+        True,
+        "status",
+    )
+    assert read.old == {"spec": {"a": 1}}
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"uid": ""}, "uid"),
+        ({"uid": 7}, "uid"),
+        ({"operation": "READ"}, "operation"),
+        ({"kind": None}, "kind"),
+        ({"userInfo": []}, "userInfo"),
+        ({"userInfo": {"groups": ["a", 1]}}, "groups"),
+        ({"object": "text"}, "object"),
+        ({"oldObject": 3}, "oldObject"),
+        ({"dryRun": "yes"}, "dryRun"),
+        ({"name": {}}, "name"),
+    ],
+)
+def test_a_wrong_type_is_refused_by_the_name_of_its_field(change: dict[str, Any], named: str) -> None:
+    with pytest.raises(ReviewError, match=named):
+        decode(review(**change))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b"{}",
+        b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1","request":{}}',
+        b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":7}',
+        b"\xff\xfe",
+        b'{"a":"\xed\xa0\x80"}',
+    ],
+)
+def test_what_is_no_review_is_refused(body: bytes) -> None:
+    with pytest.raises(ReviewError):
+        decode(body)
+
+
+@pytest.mark.parametrize("gap", ["", " ", "\n"])
+def test_a_repeated_key_is_refused_also_with_white_space(gap: str) -> None:
+    body = review().replace(b'"name":"sample"', f'"name":{gap}"sample","name":{gap}"other"'.encode(), 1)
+    with pytest.raises(ReviewError, match="'name' appears twice"):
+        decode(body)
+
+
+def test_a_repeated_key_among_very_many_is_found_in_proportion() -> None:
+    many = ",".join(f'"{number}": 0' for number in range(100_000))
+    body = review(object={}).replace(b'"object":{}', f'"object":{{{many}, "last": 1, "last": 2}}'.encode())
+    started = time.thread_time()
+    with pytest.raises(ReviewError, match="'last' appears twice"):
+        decode(body)
+    assert time.thread_time() - started < 5, "looking for each key among all of them takes minutes"
+
+
+def test_white_space_escapes_and_other_number_formats_are_no_repeated_keys() -> None:
+    given_object = {"spec": {"text": "a<b>&c ü", "number": 1.0, "tiny": 1e-7}}
+    spaced = orjson.dumps(orjson.loads(review(object=given_object)), option=orjson.OPT_INDENT_2)
+    assert decode(spaced.replace(b"<", b"\\u003c")).object == given_object
+
+
+def test_too_deep_and_too_large_are_refused() -> None:
+    body = review(object={"spec": {"here": 0}}).replace(
+        b'"here":0', b'"here":' + b'{"a":' * 300 + b"1" + b"}" * 300
+    )
+    with pytest.raises(ReviewError, match="nested too deeply"):
+        decode(body)
+    with pytest.raises(TooLargeError):
+        decode(b" " * (BODY_LIMIT + 1))
+
+
+def test_a_denial_carries_its_code_and_message_and_no_patch() -> None:
+    response = orjson.loads(
+        encode("1", Answer(allowed=False, message="no", patch=[{"op": "add"}]), patches=True)
+    )["response"]
+    assert response == {
+        "uid": "1",
+        "allowed": False,
+        "status": {"code": 403, "message": "no", "reason": "Forbidden"},
+    }
+
+
+def test_patch_and_patch_type_come_together_or_not_at_all() -> None:
+    operations = [{"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}]
+    response = orjson.loads(encode("1", Answer(patch=operations), patches=True))["response"]
+    assert response["patchType"] == "JSONPatch"
+    patched = jsonpatch.JsonPatch(orjson.loads(base64.b64decode(response["patch"]))).apply({"metadata": {}})
+    assert patched == {"metadata": {"labels": {"a": "b"}}}
+    assert "patchType" not in orjson.loads(encode("1", Answer(), patches=True))["response"]
+    with pytest.raises(ValueError, match="validating"):
+        encode("1", Answer(patch=operations), patches=False)
+
+
+def test_warnings_stay_within_what_the_api_server_passes_on() -> None:
+    lines = shortened([f"{index}: " + "word " * 40 for index in range(100)])
+    assert sum(map(len, lines)) <= 4096
+    assert lines[-1].endswith("more; `tiphys check` lists all")
+    assert shortened(["a\nb", "c"]) == ["a b", "c"]
+
+
+@given(st.binary(max_size=300))
+def test_no_body_makes_it_raise_anything_but_a_review_error(body: bytes) -> None:
+    with pytest.raises(ReviewError):
+        decode(body)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(
+            ["uid", "kind", "resource", "userInfo", "object", "oldObject", "operation", "dryRun", "name"]
+        ),
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.text(),
+            lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+            max_leaves=8,
+        ),
+    )
+)
+def test_no_request_makes_it_raise_anything_but_a_review_error(change: dict[str, Any]) -> None:
+    try:
+        body = review(**change)
+    except TypeError:  # integers beyond 64 bits cannot be sent
+        return
+    with contextlib.suppress(ReviewError):
+        decode(body)

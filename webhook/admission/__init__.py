@@ -1,0 +1,1 @@
+"""A review in, an answer out."""

@@ -1,0 +1,184 @@
+"""The three endpoints' decisions: a review in, an answer out, from what is known at that moment.
+
+Pure but for the access review that `impersonation.check-writer` asks for: then the decision is awaited.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any, Protocol
+
+from argocd import reading
+from argocd.agents import autonomous_projects
+from argocd.engine.judge import Judgement, judge, weigh
+from argocd.judging.case import Action, Case, Kind, Operation, Surroundings, Writer
+from argocd.judging.kinds import kind_of
+from argocd.tracking import completion as tracking_completion
+from webhook.admission.messages import denial, warning
+from webhook.admission.review import PASSED, Answer, Review
+from webhook.injection import inject as injecting
+from webhook.injection.templates import Template
+from webhook.pointers import escaped
+
+Object = Mapping[str, Any]
+
+_OPERATIONS = {operation.value: operation for operation in Operation}
+
+LEFT_ALONE = "left-alone"
+"""Audit annotation: why an object that could have been completed was not."""
+FINDINGS, EXEMPTIONS, INJECTION = "findings", "exemptions", "injection"
+"""Audit annotations: the rules that spoke, those that an exemption silenced, what happened to a pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A snapshot of what decisions rest on; replaced as a whole when the configuration or settings change."""
+
+    surroundings: Surroundings
+    namespace: Callable[[str], Object] = lambda _: {}
+    templates: Mapping[str, Template] = field(default_factory=dict)
+
+
+class Listener(Protocol):
+    """Told of each finding, for metrics and the status page."""
+
+    def judged(self, review: Review, judgements: Sequence[Judgement]) -> None: ...
+
+    def injected(self, reason: injecting.Reason) -> None: ...
+
+
+class WriterCheck(Protocol):
+    """May this writer act as the accounts that the project names? Findings as judgements, or nothing to ask."""
+
+    def __call__(self, case: Case) -> Awaitable[list[Judgement]] | None: ...
+
+
+class Decisions:
+    def __init__(
+        self,
+        known: Callable[[], Known],
+        *,
+        listener: Listener,
+        today: Callable[[], date],
+        check_writer: WriterCheck,
+    ) -> None:
+        self._known = known
+        self._listener = listener
+        self._today = today
+        self._check_writer = check_writer
+
+    def validate(self, review: Review) -> Answer | Awaitable[Answer]:
+        case = case_of(review, self._known().surroundings)
+        if case is None:
+            return PASSED
+        judgements = judge(case, today=self._today())
+        asking = self._check_writer(case)
+        if asking is not None:
+            return self._validate_when_asked(review, case, judgements, asking)
+        return self._verdict(review, judgements)
+
+    async def _validate_when_asked(
+        self, review: Review, case: Case, judgements: list[Judgement], asking: Awaitable[list[Judgement]]
+    ) -> Answer:
+        answers = weigh(await asking, case, today=self._today())
+        return self._verdict(review, [*judgements, *answers])
+
+    def _verdict(self, review: Review, judgements: Sequence[Judgement]) -> Answer:
+        if not judgements:
+            return PASSED
+        self._listener.judged(review, judgements)
+        denied = [judgement.finding for judgement in judgements if judgement.action is Action.DENY]
+        warned = [judgement.finding for judgement in judgements if judgement.action is Action.WARN]
+        return Answer(
+            allowed=not denied,
+            message=denial(review, denied) if denied else "",
+            warnings=[warning(finding) for finding in warned],
+            audit=dict(_audit(judgements)),
+        )
+
+    def mutate(self, review: Review) -> Answer:
+        if review.operation not in {"CREATE", "UPDATE"} or review.object is None or review.subresource:
+            return PASSED
+        known = self._known()
+        case = case_of(review, known.surroundings)
+        if case is not None and case.kind is Kind.PROJECT:
+            return Answer(patch=autonomous_projects.admission_patch(case))
+        completion = tracking_completion.complete(
+            review.object,
+            namespace=known.namespace(review.namespace),
+            writer=writer_of(review),
+            surroundings=known.surroundings,
+            group=review.group,
+        )
+        return Answer(
+            patch=[*_removals(completion.removed), *_additions(review.object, completion)],
+            warnings=completion.warnings,
+            audit={LEFT_ALONE: "; ".join(completion.warnings)} if completion.warnings else {},
+        )
+
+    def inject(self, review: Review) -> Answer:
+        if (
+            review.operation != "CREATE"
+            or review.kind != "Pod"
+            or review.object is None
+            or review.subresource
+        ):
+            return PASSED
+        injection = injecting.inject(review.object, self._known().templates)
+        self._listener.injected(injection.reason)
+        return Answer(patch=injection.patch, warnings=injection.warnings, audit={INJECTION: injection.reason})
+
+
+def case_of(review: Review, surroundings: Surroundings) -> Case | None:
+    """What the rules are asked; None for what no rule is about (CONNECT, subresources)."""
+    operation = _OPERATIONS.get(review.operation)
+    if operation is None or review.subresource:
+        return None
+    judged = review.old if operation is Operation.DELETE else review.object
+    if judged is None:
+        return None
+    kind = kind_of(judged)
+    if kind is Kind.ANY and review.old is not None:
+        kind = kind_of(review.old)  # a Secret that loses its label was Argo CD's until now
+    return Case(
+        kind=kind,
+        object=judged,
+        old=review.old if operation is Operation.UPDATE else None,
+        operation=operation,
+        writer=writer_of(review),
+        surroundings=surroundings,
+    )
+
+
+def writer_of(review: Review) -> Writer:
+    return Writer(review.user, review.groups)
+
+
+def _audit(judgements: Sequence[Judgement]) -> Iterator[tuple[str, str]]:
+    spoke = sorted({f"{judgement.finding.rule}={judgement.action.value}" for judgement in judgements})
+    yield FINDINGS, ",".join(spoke)
+    exempted = sorted(
+        {
+            f"{judgement.finding.rule}: {judgement.exemption.reason or 'no reason given'}"
+            for judgement in judgements
+            if judgement.exemption is not None
+        }
+    )
+    if exempted:
+        yield EXEMPTIONS, "; ".join(exempted)
+
+
+def _removals(annotations: Sequence[str]) -> list[dict[str, Any]]:
+    return [{"op": "remove", "path": f"/metadata/annotations/{escaped(key)}"} for key in annotations]
+
+
+def _additions(thing: Object, completion: tracking_completion.Completion) -> Iterator[dict[str, Any]]:
+    """Each key by itself, so that two field managers and other webhooks are not disturbed."""
+    for section, added in (("labels", completion.labels), ("annotations", completion.annotations)):
+        if not added:
+            continue
+        if not isinstance(reading.value(thing, "metadata", section), Mapping):
+            yield {"op": "add", "path": f"/metadata/{section}", "value": dict(added)}
+            continue
+        for key, value in added.items():
+            yield {"op": "add", "path": f"/metadata/{section}/{escaped(key)}", "value": value}

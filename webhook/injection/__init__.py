@@ -1,0 +1,1 @@
+"""A sidecar put into a pod."""

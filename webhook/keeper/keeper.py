@@ -1,0 +1,345 @@
+"""The keeper's work beside its pages: certificates, leadership, registration, what the workers tell.
+
+Runs in an event loop of its own; the pages read its state from other threads, so state is replaced whole.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+
+from certs.authority import Subject
+from certs.folder import BUNDLE, CERTIFICATE, KEY, changes, publish, read_with_bundle
+from certs.key_pair import CertificateError, KeyPair, split_bundle, verifies
+from certs.rotation import Outcome, Rotation, decoded_data
+from kube.cache import Cache
+from kube.errors import ApiError
+from kube.leases import Election, heartbeat
+from kube.projections import whole
+from kube.resources import SECRETS
+from kube.store import Object, Store
+from tiphys import __version__, logs
+from webhook.admission.cluster_state import Guarding
+from webhook.keeper.kube_events import Announcer
+from webhook.keeper.worker_reports import DATAGRAM_LIMIT, SOCKET, Reports
+from webhook.registration.register import LEADER_LEASE, REPLICA_LEASE_PREFIX, SECRET_NAME, Upkeep
+from webhook.tracking.installation_id import ensure_installation_id
+
+STOPPING = "stopping"
+"""A file in the shared folder: from now on this replica is not ready."""
+
+PROBE_SECONDS = 5.0
+"""Between two looks at our own port, and how long one may take."""
+
+WORKER_SILENCE_SECONDS = 30.0
+ERROR_PAUSE_SECONDS = 2.0
+INSTALLATION_PAUSE_SECONDS = 20.0
+"""Nothing waits for the installation id."""
+
+log = logs.get_logger()
+
+
+class CertificateSource(StrEnum):
+    OWN = "own"
+    FILES = "files"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keeping:
+    """What the keeper is told at its start."""
+
+    guarding: Guarding
+    folder: Path
+    """Shared with the workers, memory-backed: holds the leaf, the metrics and the socket."""
+    identity: str
+    review_port: int
+    certificates: CertificateSource = CertificateSource.OWN
+    certificate_folder: Path | None = None
+    dns_names: tuple[str, ...] = ()
+    denial_events: bool = False
+    """Whether denials become Kubernetes events."""
+
+    @property
+    def leaf_folder(self) -> Path:
+        return self.folder / "leaf"
+
+
+@dataclass(slots=True)
+class State:
+    """For the pages. `troubles` by what is in trouble."""
+
+    started: datetime = field(default_factory=lambda: datetime.now(UTC))
+    leader: str = ""
+    leads: bool = False
+    expiry: datetime | None = None
+    fingerprint: str = ""
+    answers: bool = False
+    """Whether our own port answered with the current certificate a moment ago."""
+    troubles: dict[str, str] = field(default_factory=dict)
+
+
+class Keeper:
+    def __init__(self, store: Store, keeping: Keeping) -> None:
+        self._store = store
+        self._keeping = keeping
+        self.state = State()
+        self.announcer = Announcer(store, home=keeping.guarding.home, denials=keeping.denial_events)
+        self.reports = Reports(denied=self.announcer.denied)
+        self._look_again = asyncio.Event()
+        self._watches: dict[str, Cache[Object]] = {}
+        self._file_bundles: tuple[bytes, ...] = (b"",)
+        self._upkeep = Upkeep(store, home=keeping.guarding.home, written=self._look_again.set)
+        self._election = Election(
+            store, name=LEADER_LEASE, namespace=keeping.guarding.home, identity=keeping.identity
+        )
+
+    async def run(self) -> None:
+        """Until cancelled; an error of our own ends it, errors of the API server are waited out."""
+        self._keeping.leaf_folder.mkdir(parents=True, exist_ok=True)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._receive_reports(), name="reports of workers")
+            group.create_task(self.announcer.run(), name="events")
+            group.create_task(self._election.run(self._lead), name="election")
+            group.create_task(self._beat(), name="replica lease")
+            group.create_task(self._probe(), name="probe of our own port")
+            if self._keeping.certificates is CertificateSource.OWN:
+                group.create_task(self._follow_secret(), name="leaf from its Secret")
+            else:
+                group.create_task(self._follow_files(), name="leaf from files")
+
+    @property
+    def reasons_not_ready(self) -> list[str]:
+        """Empty when a review sent now would be answered as it should."""
+        state, reasons = self.state, []
+        if (self._keeping.folder / STOPPING).exists():
+            reasons.append("stopping")
+        if not state.fingerprint:
+            reasons.append("no certificate yet")
+        if not state.answers:
+            reasons.append("the review port does not answer with the current certificate")
+        now = datetime.now(UTC)
+        if state.expiry is not None and now >= state.expiry:
+            reasons.append(f"the certificate expired at {state.expiry:%Y-%m-%dT%H:%M:%SZ}")
+        alive = [
+            worker
+            for worker in list(self.reports.workers.values())
+            if (now - worker.heard).total_seconds() < WORKER_SILENCE_SECONDS
+        ]
+        if not any(worker.caches for worker in alive):
+            reasons.append("no worker has reported its caches")
+        reasons += sorted(
+            {
+                f"the cache of {name} has no first list: {cache['error'] or 'wait'}"
+                for worker in alive
+                for name, cache in worker.caches.items()
+                if not cache["synced"]
+            }
+        )
+        return reasons
+
+    # Leading
+
+    async def _lead(self) -> None:
+        log.info("leading", **{logs.NAME: self._keeping.identity})
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._upkeep.run(), name="caBundle")
+            group.create_task(self._ensure_installation_id(), name="installation id")
+            if self._keeping.certificates is CertificateSource.OWN:
+                group.create_task(self._rotate(), name="rotation")
+
+    async def _rotate(self) -> None:
+        keeping = self._keeping
+        rotation = Rotation(
+            self._store,
+            namespace=keeping.guarding.home,
+            name=SECRET_NAME,
+            subject=Subject(SECRET_NAME, dns_names=keeping.dns_names),
+            published=self._upkeep.published,
+        )
+        while True:
+            try:
+                outcome = await rotation.step()
+            except ApiError as error:
+                self._trouble("certificates", f"cannot be renewed: {error}")
+                await asyncio.sleep(ERROR_PAUSE_SECONDS)
+                continue
+            self._trouble("certificates", "")
+            self._rotated(outcome)
+            pause = max((outcome.again - datetime.now(UTC)).total_seconds(), 0)
+            # Not wait_for: before Python 3.12 it can swallow a cancellation that comes with the event.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._look_again.wait()
+            self._look_again.clear()
+
+    def _rotated(self, outcome: Outcome) -> None:
+        self._upkeep.want(outcome.bundle)
+        for step in outcome.did:
+            log.info(step)
+
+    async def _ensure_installation_id(self) -> None:
+        while True:
+            try:
+                told = await ensure_installation_id(self._store, self._keeping.guarding)
+            except ApiError as error:
+                self._trouble("installation id", str(error))
+                await asyncio.sleep(INSTALLATION_PAUSE_SECONDS)
+                continue
+            self._trouble("installation id", "")
+            if told:
+                log.info(told)
+            return
+
+    # The leaf
+
+    async def _follow_secret(self) -> None:
+        """Each replica takes the leaf from its Secret; the authority's key is never read here."""
+        home = self._keeping.guarding.home
+        async with asyncio.TaskGroup() as group:
+            for name in (f"{SECRET_NAME}-ca", f"{SECRET_NAME}-tls"):
+                cache: Cache[Object] = Cache(
+                    self._store,
+                    SECRETS,
+                    projection=whole if name.endswith("-tls") else _only_version,
+                    namespace=home,
+                    field_selector=f"metadata.name={name}",
+                )
+                cache.subscribe(self._take_secret)
+                self._watches[f"watch of Secret {name}"] = cache
+                group.create_task(cache.run(), name=f"watch of Secret {name}")
+
+    def _take_secret(self, _: Object | None, secret: Object | None) -> None:
+        self._look_again.set()
+        if secret is None or not secret["metadata"]["name"].endswith("-tls"):
+            return
+        data = decoded_data(secret)
+        origin = f"Secret {secret['metadata']['namespace']}/{secret['metadata']['name']}"
+        try:
+            pair = KeyPair.checked(
+                certificate=data.get(CERTIFICATE, b""), key=data.get(KEY, b""), origin=origin
+            )
+            self._serve(pair, bundle=data.get(BUNDLE, b""), origin=origin)
+        except CertificateError as error:
+            self._refuse(error)
+
+    def _refuse(self, error: CertificateError) -> None:
+        kept = "the last good one stays" if self.state.fingerprint else "nothing is served"
+        self._trouble("certificate", f"{error}; {kept}")
+
+    async def _follow_files(self) -> None:
+        source = self._keeping.certificate_folder
+        assert source is not None
+        async for _ in changes(source):
+            try:
+                pair, bundle = read_with_bundle(source)
+                self._serve(pair, bundle=bundle, origin=str(source))
+            except CertificateError as error:
+                self._refuse(error)
+                continue
+            if bundle:
+                self._upkeep.want(self._with_previous(bundle))
+
+    def _with_previous(self, bundle: bytes) -> bytes:
+        """Other replicas see new files up to a minute later: until the next change their authority stays."""
+        if bundle != self._file_bundles[-1]:
+            self._file_bundles = (self._file_bundles[-1], bundle)
+        joined = b"".join(
+            dict.fromkeys(pem for each in reversed(self._file_bundles) for pem in split_bundle(each))
+        )
+        return joined or bundle
+
+    def _serve(self, pair: KeyPair, *, bundle: bytes, origin: str) -> None:
+        now = datetime.now(UTC)
+        pair.check_valid(now=now, origin=origin)
+        if bundle and not verifies(bundle, pair.leaf, now=now):
+            raise CertificateError(f"{origin}: {BUNDLE} does not verify {CERTIFICATE}")
+        self._trouble("certificate", "")
+        if pair.fingerprint != self.state.fingerprint:
+            publish(self._keeping.leaf_folder, {CERTIFICATE: pair.certificate, KEY: pair.key, BUNDLE: bundle})
+        self.state.fingerprint = pair.fingerprint
+        self.state.expiry = pair.leaf.not_valid_after_utc
+
+    # Looking after ourselves
+
+    async def _beat(self) -> None:
+        """A Lease of our own, by which `tiphys webhook status` knows the replicas and their versions."""
+        await heartbeat(
+            self._store,
+            name=f"{REPLICA_LEASE_PREFIX}{self._keeping.identity}",
+            namespace=self._keeping.guarding.home,
+            identity=f"{self._keeping.identity} {__version__}",
+            told=lambda error: self._trouble("replica lease", error),
+        )
+
+    async def _probe(self) -> None:
+        """A handshake with our own port: the one thing that every failure of serving has in common."""
+        while True:
+            self._look_around()
+            served = await _served_fingerprint(self._keeping.review_port)
+            self.state.answers = bool(served) and served == self.state.fingerprint
+            await asyncio.sleep(PROBE_SECONDS if self.state.answers else PROBE_SECONDS / 10)
+
+    def _look_around(self) -> None:
+        """What waits for an API server says why; a right that is missing is found here."""
+        self.state.leader, self.state.leads = self._election.leader, self._election.is_leading
+        self._trouble("election", self._election.error)
+        for what, error in self._upkeep.errors.items():
+            self._trouble(what, error if self.state.leads else "")
+        for what, cache in self._watches.items():
+            self._trouble(what, cache.health.error)
+
+    async def _receive_reports(self) -> None:
+        path = self._keeping.folder / SOCKET
+        path.unlink(missing_ok=True)
+        loop = asyncio.get_running_loop()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
+            receiver.setblocking(False)  # noqa: FBT003 - the standard library's signature
+            receiver.bind(str(path))
+            path.chmod(0o600)
+            async for datagram in _datagrams(loop, receiver):
+                self.reports.take(datagram)
+
+    def _trouble(self, what: str, text: str) -> None:
+        if self.state.troubles.get(what, "") != text:
+            self.state.troubles = {**self.state.troubles, what: text}
+            if text:
+                log.error("trouble", **{logs.NAME: what, logs.REASON: text})
+
+
+async def _datagrams(loop: asyncio.AbstractEventLoop, receiver: socket.socket) -> AsyncIterator[bytes]:
+    while True:
+        yield await loop.sock_recv(receiver, DATAGRAM_LIMIT)
+
+
+async def _served_fingerprint(port: int) -> str:
+    """Of the certificate that the port answers with; empty where it does not answer."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE  # the fingerprint is compared instead
+    try:
+        async with asyncio.timeout(PROBE_SECONDS):
+            _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+            certificate = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+            writer.close()
+            await writer.wait_closed()
+    except (OSError, TimeoutError, ssl.SSLError):
+        return ""
+    return hashlib.sha256(certificate).hexdigest().upper()
+
+
+def _only_version(body: Object) -> Object:
+    """The authority's Secret is watched for its disappearance; its key is not held."""
+    metadata = body["metadata"]
+    return {"metadata": {key: metadata[key] for key in ("name", "namespace", "resourceVersion")}}
+
+
+def replica_identity() -> str:
+    """The pod's name, told apart from an earlier life of a pod of the same name."""
+    return f"{socket.gethostname().lower()}-{os.getpid()}"

@@ -1,0 +1,1 @@
+"""What the API server is told to ask us."""

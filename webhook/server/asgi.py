@@ -1,0 +1,221 @@
+"""The ASGI application on the review port: bounded reading, one call of the endpoint, one answer.
+
+No framework is on this path: routing three constants and reading a body is all there is to do, and a framework
+costs as much as judging. People and probes are served by the keeper process.
+"""
+
+import asyncio
+import re
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, Protocol
+
+import orjson
+
+from certs.key_pair import CertificateError, KeyPair
+from certs.tls import keep_loaded, server_context
+from webhook.admission.review import BODY_LIMIT, Answer, Review, ReviewError, TooLargeError, decode, encode
+
+CONCURRENCY = 256
+"""Reviews under way in one worker; more than ten times what an API server keeps open to one host."""
+
+DEFAULT_BUDGET = 4.5
+MARGIN = 0.9
+"""The share of the caller's timeout after which we answer ourselves, so that the user gets a reason."""
+
+_TIMEOUT = re.compile(rb"(?:^|&)timeout=(\d{1,4})s(?:&|$)")
+
+_NO_HEADERS: tuple[tuple[bytes, bytes], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """`decide` may answer at once or be awaited; `patches` is false for a validating endpoint."""
+
+    decide: Callable[[Review], Answer | Awaitable[Answer]]
+    patches: bool
+
+
+class Observer(Protocol):
+    """Counts what happened; given by the composition, so that this module knows no metric."""
+
+    def answered(self, path: str, review: Review, answer: Answer, seconds: float) -> None: ...
+
+    def refused(self, path: str, status: int, reason: str) -> None: ...
+
+    def certificate_loaded(self, pair: KeyPair) -> None: ...
+
+    def certificate_refused(self, error: CertificateError) -> None: ...
+
+    def crashed(self, path: str, error: Exception) -> None: ...
+
+
+class Background(Protocol):
+    """The caches behind the endpoints: started before the first review, watched while serving."""
+
+    async def start(self) -> None: ...
+
+    async def failed(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+class State(Enum):
+    SERVING = "serving"
+    DRAINING = "draining"
+    REFUSING = "refusing"
+
+
+class Application:
+    def __init__(
+        self,
+        *,
+        endpoints: Mapping[str, Endpoint],
+        folder: Path,
+        background: Background,
+        observer: Observer,
+        drain_seconds: float,
+    ) -> None:
+        self._endpoints = endpoints
+        self._folder = folder
+        self._background = background
+        self._observer = observer
+        self.drain_seconds = drain_seconds
+        self.state = State.SERVING
+        self._under_way = 0
+        self._context: ssl.SSLContext | None = None
+        self._reloading: asyncio.Task[None] | None = None
+
+    def context(self) -> ssl.SSLContext:
+        self._context = server_context(self._folder)
+        return self._context
+
+    async def start(self) -> None:
+        assert self._context is not None
+        await self._background.start()
+        self._reloading = asyncio.create_task(
+            keep_loaded(
+                self._context,
+                self._folder,
+                loaded=self._observer.certificate_loaded,
+                refused=self._observer.certificate_refused,
+            )
+        )
+
+    async def failed(self) -> None:
+        assert self._reloading is not None
+        background = asyncio.ensure_future(self._background.failed())
+        try:
+            done, _ = await asyncio.wait({background, self._reloading}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            background.cancel()
+        for task in done:
+            task.result()
+
+    def drain(self) -> None:
+        self.state = State.DRAINING
+
+    def refuse(self) -> None:
+        self.state = State.REFUSING
+
+    async def stop(self) -> None:
+        if self._reloading is not None:
+            self._reloading.cancel()
+        await self._background.stop()
+
+    async def __call__(self, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        status, headers = 200, _NO_HEADERS
+        self._under_way += 1
+        try:
+            body = await self._answer(scope, receive)
+        except _RefusedError as error:
+            path = scope["path"]
+            self._observer.refused(path if path in self._endpoints else "other", error.status, error.reason)
+            status, body, headers = error.status, orjson.dumps({"error": error.reason}), error.headers
+        finally:
+            self._under_way -= 1
+        length = str(len(body)).encode()
+        headers = ((b"content-type", b"application/json"), (b"content-length", length), *headers)
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _answer(self, scope: Mapping[str, Any], receive: Any) -> bytes:
+        begin, path = time.perf_counter(), scope["path"]
+        endpoint = self._admitted(path, scope["method"])
+        try:
+            review = decode(await _body(scope, receive))
+        except ReviewError as error:
+            raise _RefusedError(error.status, str(error)) from error
+        try:
+            decided = endpoint.decide(review)
+            if isinstance(decided, Answer):
+                answer = decided
+            else:
+                async with asyncio.timeout(_budget(scope) - (time.perf_counter() - begin)):
+                    answer = await decided
+            body = encode(review.uid, answer, patches=endpoint.patches)
+        except TimeoutError as error:
+            raise _RefusedError(504, "no decision within the time that the API server allows") from error
+        except Exception as error:
+            # The failure policy decides; the process lives on.
+            self._observer.crashed(path, error)
+            raise _RefusedError(500, "internal error; see the webhook's log") from error
+        self._observer.answered(path, review, answer, time.perf_counter() - begin)
+        return body
+
+    def _admitted(self, path: str, method: str) -> Endpoint:
+        if self.state is State.REFUSING:
+            raise _RefusedError(503, "this replica is stopping", retry_after="0")
+        if self._under_way > CONCURRENCY:
+            raise _RefusedError(503, "too many reviews under way", retry_after="1")
+        endpoint = self._endpoints.get(path)
+        if endpoint is None:
+            raise _RefusedError(404, "no such endpoint")
+        if method != "POST":
+            raise _RefusedError(405, "reviews are sent by POST")
+        return endpoint
+
+
+class _RefusedError(Exception):
+    """On its way to become an HTTP error."""
+
+    def __init__(self, status: int, reason: str, *, retry_after: str = "") -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+        self.headers = ((b"retry-after", retry_after.encode()),) if retry_after else _NO_HEADERS
+
+
+async def _body(scope: Mapping[str, Any], receive: Any) -> bytes:
+    headers = dict(scope["headers"])
+    media = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
+    if media != b"application/json":
+        raise ReviewError("the content type must be application/json")
+    length = headers.get(b"content-length", b"")
+    if length.isdigit() and int(length) > BODY_LIMIT:
+        raise TooLargeError(f"the body is larger than {BODY_LIMIT} bytes")
+    message = await receive()
+    if not message.get("more_body"):
+        return message.get("body", b"") if message["type"] == "http.request" else b""
+    chunks, size = [message["body"]], len(message["body"])
+    while message.get("more_body"):
+        message = await receive()
+        if message["type"] != "http.request":
+            raise ReviewError("the connection ended within the body")
+        chunks.append(message.get("body", b""))
+        size += len(chunks[-1])
+        if size > BODY_LIMIT:
+            raise TooLargeError(f"the body is larger than {BODY_LIMIT} bytes")
+    return b"".join(chunks)
+
+
+def _budget(scope: Mapping[str, Any]) -> float:
+    """The API server says in the query how long it waits; without that we assume its shortest usual wait."""
+    found = _TIMEOUT.search(scope.get("query_string", b""))
+    return int(found[1]) * MARGIN if found and int(found[1]) else DEFAULT_BUDGET

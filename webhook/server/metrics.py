@@ -1,0 +1,146 @@
+"""The webhook's metrics, and the observer and listener that feed them."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from argocd.engine.judge import Judgement
+from argocd.judging.case import Action
+from certs.key_pair import CertificateError, KeyPair
+from tiphys import logs, metrics
+from webhook.admission.review import Answer, Review
+from webhook.injection.inject import Reason
+from webhook.keeper.worker_reports import Denial, Reporter
+
+if TYPE_CHECKING:
+    from prometheus_client import Counter
+
+REVIEWS = metrics.counter(
+    "tiphys_webhook_reviews_total", "Reviews answered.", labels=("endpoint", "kind", "operation", "result")
+)
+REVIEW_SECONDS = metrics.histogram(
+    "tiphys_webhook_review_seconds", "Time from the whole body to the answer.", labels=("endpoint",)
+)
+REFUSALS = metrics.counter(
+    "tiphys_webhook_refused_calls_total",
+    "Calls answered with an HTTP error; with failurePolicy Ignore the object passed unjudged.",
+    labels=("endpoint", "status"),
+)
+FINDINGS = metrics.counter(
+    "tiphys_webhook_findings_total", "Findings, by rule and what was done.", labels=("rule", "action")
+)
+EXEMPTIONS = metrics.counter(
+    "tiphys_webhook_exemptions_total", "Findings that an exemption silenced, by rule.", labels=("rule",)
+)
+INJECTIONS = metrics.counter(
+    "tiphys_webhook_injections_total", "Pods seen by /inject, by reason.", labels=("reason",)
+)
+CERTIFICATE_EXPIRY = metrics.gauge(
+    "tiphys_webhook_certificate_expiry_timestamp_seconds",
+    "When the certificate that a worker serves expires, in seconds since 1970.",
+    across="livemin",
+)
+CERTIFICATE_REFUSED = metrics.counter(
+    "tiphys_webhook_certificate_refused_total", "Times that a worker met a certificate it must not serve."
+)
+CACHE_SILENCE = metrics.gauge(
+    "tiphys_webhook_cache_silence_seconds",
+    "Seconds since a cache last heard of the API server, of the worst worker; rules on neighbours end at 180.",
+    labels=("cache",),
+    across="livemax",
+)
+CONFIGURATION_BROKEN = metrics.gauge(
+    "tiphys_webhook_configuration_broken",
+    "1 while the ConfigMap cannot be read and the last good configuration counts.",
+    across="livemax",
+)
+
+JUDGED_KINDS = frozenset({"AppProject", "Application", "ApplicationSet", "Secret", "ConfigMap", "Pod"})
+"""Kinds that are a metric's label; others count as `other`, whatever an admin registers."""
+
+log = logs.get_logger()
+
+
+class Counting:
+    """Observes the server and listens to the decisions of one worker."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+        self._answers: dict[tuple[str, str, str, bool], int] = {}
+        self._seconds: dict[str, list[float]] = {}
+        # A metric's child is looked up once for each combination of labels: that is what costs.
+        self._reviews: dict[tuple[str, str, str, bool], Counter] = {}
+        self._findings: dict[tuple[str, str], Counter] = {}
+
+    def answered(self, path: str, review: Review, answer: Answer, seconds: float) -> None:
+        """Counted here, and told to the metrics when the loop has answered all that had come by now.
+
+        Processes share these metrics, and each touch of one costs a review as much as reading its fields.
+        """
+        if not self._seconds:
+            asyncio.get_running_loop().call_soon(self._tell)
+        key = (path, review.kind, review.operation, answer.allowed)
+        self._answers[key] = self._answers.get(key, 0) + 1
+        self._seconds.setdefault(path, []).append(seconds)
+
+    def _tell(self) -> None:
+        for key, count in self._answers.items():
+            child = self._reviews.get(key)
+            if child is None:
+                path, kind, operation, allowed = key
+                judged, result = kind if kind in JUDGED_KINDS else "other", "allowed" if allowed else "denied"
+                child = self._reviews[key] = REVIEWS.labels(path.lstrip("/"), judged, operation, result)
+                if len(self._reviews) > 1024:  # noqa: PLR2004 - kinds are the caller's to choose
+                    self._reviews.clear()
+            child.inc(count)
+        for path, seconds in self._seconds.items():
+            metrics.observe_all(REVIEW_SECONDS.labels(path.lstrip("/")), seconds)
+        self._answers.clear()
+        self._seconds.clear()
+
+    def refused(self, path: str, status: int, reason: str) -> None:
+        REFUSALS.labels(path.lstrip("/"), str(status)).inc()
+        log.debug("refused a call", **{logs.CODE: status, logs.REASON: reason})
+
+    def crashed(self, path: str, error: Exception) -> None:
+        log.error("a decision failed", **{logs.OPERATION: path, logs.ERROR: error})
+
+    def certificate_loaded(self, pair: KeyPair) -> None:
+        expiry = pair.leaf.not_valid_after_utc
+        CERTIFICATE_EXPIRY.set(expiry.timestamp())
+        self._reporter.certificate(pair.fingerprint, expiry)
+        self._reporter.trouble("certificate", "")
+        log.info("serving a new certificate", **{logs.KEY: pair.fingerprint[:16]})
+
+    def certificate_refused(self, error: CertificateError) -> None:
+        CERTIFICATE_REFUSED.inc()
+        self._reporter.trouble("certificate", str(error))
+        log.error("a certificate was refused, the last good one stays", **{logs.ERROR: error})
+
+    def judged(self, review: Review, judgements: Sequence[Judgement]) -> None:
+        for judgement in judgements:
+            key = (judgement.finding.rule, judgement.action.value)
+            found = self._findings.get(key)
+            if found is None:  # as many as there are rules and actions
+                found = self._findings[key] = FINDINGS.labels(*key)
+            found.inc()
+            if judgement.exemption is not None:
+                EXEMPTIONS.labels(judgement.finding.rule).inc()
+                self._reporter.exempted(judgement.finding.rule, judgement.exemption.reason)
+        denied = [judgement.finding for judgement in judgements if judgement.action is Action.DENY]
+        if denied and not review.dry_run:
+            denial = Denial.of(review, denied)
+            self._reporter.denied(denial)
+            log.info(
+                "denied",
+                **{
+                    logs.KIND: review.kind,
+                    logs.NAMESPACE: review.namespace,
+                    logs.NAME: review.name,
+                    logs.USER: review.user,
+                    logs.RULE: ",".join(sorted({finding.rule for finding in denied})),
+                },
+            )
+
+    def injected(self, reason: Reason) -> None:
+        INJECTIONS.labels(reason.value).inc()

@@ -1,0 +1,113 @@
+"""One pod, two kinds of process: the keeper and the review workers. If one dies the other does not go on.
+
+The parent starts the keeper, waits until it has a certificate, starts the workers, passes on SIGTERM in the
+right order (not ready, drain, end), and ends with an error when a child ends by itself.
+"""
+
+import asyncio
+import contextlib
+import multiprocessing
+import multiprocessing.process
+import os
+import tempfile
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from certs.folder import CERTIFICATE, changes
+from tiphys import logs
+from tiphys.errors import SurroundingsError
+from tiphys.running import Running
+from webhook.keeper.keeper import STOPPING
+from webhook.server.children import Serving, run_keeper, run_workers
+
+FIRST_CERTIFICATE_SECONDS = 120.0
+KEEPER_GRACE_SECONDS = 10.0
+
+Child = multiprocessing.process.BaseProcess
+
+log = logs.get_logger()
+
+
+async def serve(running: Running, serving: Serving) -> None:
+    """`tiphys webhook`, until it is asked to stop."""
+    base = serving.keeping.folder
+    base.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="webhook-", dir=base) as folder:
+        placed = replace(serving, keeping=replace(serving.keeping, folder=Path(folder)))
+        keeping = placed.keeping
+        (keeping.folder / "metrics").mkdir()
+        keeping.leaf_folder.mkdir()
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(keeping.folder / "metrics")  # for the children
+        children: list[Child] = []
+        try:
+            children.append(_start("keeper", run_keeper, placed))
+            await _until(running, children, _certificate(keeping.leaf_folder))
+            if not running.stopping.is_set():
+                children.append(_start("workers", run_workers, placed))
+                await _until(running, children, asyncio.Event().wait())
+            (keeping.folder / STOPPING).touch()
+            await _end(children, placed)
+        finally:
+            for child in children:
+                if child.is_alive():
+                    child.kill()
+                child.join()
+
+
+def _start(name: str, target: Callable[[Serving], None], serving: Serving) -> Child:
+    # A fresh interpreter rather than a fork: the parent has an event loop, and gRPC and TLS dislike forks.
+    child = multiprocessing.get_context("spawn").Process(target=target, args=(serving,), name=name)
+    child.start()
+    return child
+
+
+async def _until(running: Running, children: list[Child], awaited: Coroutine[Any, Any, Any]) -> None:
+    """Until it is done or we are asked to stop; a child that ends meanwhile is an error."""
+    loop = asyncio.get_running_loop()
+    ended = {child: loop.create_future() for child in children}
+    for child, future in ended.items():
+        loop.add_reader(child.sentinel, _settle, future)
+    wanted = asyncio.create_task(awaited)
+    stopping = asyncio.create_task(running.stopping.wait())
+    try:
+        await asyncio.wait({wanted, stopping, *ended.values()}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for child in children:
+            loop.remove_reader(child.sentinel)
+        stopping.cancel()
+        if not wanted.done():
+            wanted.cancel()
+    for child, future in ended.items():
+        if future.done() and not running.stopping.is_set():
+            child.join()
+            raise SurroundingsError(
+                f"the {child.name} ended with code {child.exitcode}; its last log line says why"
+            )
+    if wanted.done() and not wanted.cancelled():
+        wanted.result()
+
+
+def _settle(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+async def _certificate(folder: Path) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(FIRST_CERTIFICATE_SECONDS):
+            async for _ in changes(folder):
+                if (folder / CERTIFICATE).exists():
+                    return
+    raise SurroundingsError(
+        f"no certificate after {FIRST_CERTIFICATE_SECONDS:g} s; the keeper's log says what it waits for"
+    )
+
+
+async def _end(children: list[Child], serving: Serving) -> None:
+    """Workers first, so that reviews are answered to the end; the keeper still shows that we are not ready."""
+    patience = serving.listening.drain_seconds + KEEPER_GRACE_SECONDS * 2
+    for child, seconds in zip(reversed(children), (patience, KEEPER_GRACE_SECONDS), strict=False):
+        child.terminate()
+        await asyncio.to_thread(child.join, seconds)

@@ -1,0 +1,1 @@
+"""The installation id, and moving between tracking methods."""

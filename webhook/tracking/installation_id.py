@@ -1,0 +1,86 @@
+"""The installation id of Argo CD: generated once where nobody has objects without it yet."""
+
+import uuid
+from dataclasses import dataclass
+
+from argocd import names, reading
+from argocd.engine.configuration_file import parse_text
+from argocd.judging.configuration import Configuration
+from argocd.settings.argocd_cm import read_settings
+from argocd.tracking.installation_ids import Step, next_step
+from kube.errors import ConflictError, NotFoundError
+from kube.resources import APPLICATIONS, CONFIG_MAPS
+from kube.store import Object, PatchKind, Store
+from webhook.admission.cluster_state import Guarding
+
+
+@dataclass(frozen=True, slots=True)
+class InstallationId:
+    """`value` is None where the key is absent, empty where the admin opted out."""
+
+    value: str | None
+    applications: int
+
+
+async def read_installation_id(store: Store, guarding: Guarding) -> tuple[InstallationId, Object | None]:
+    try:
+        held = await store.get(CONFIG_MAPS, name=names.ARGOCD_CM, namespace=guarding.argocd_namespace)
+    except NotFoundError:
+        held = None
+    data = reading.mapping(held, "data")
+    value = reading.text(data, names.INSTALLATION_ID_KEY) if names.INSTALLATION_ID_KEY in data else None
+    count = 0
+    for namespace in (guarding.argocd_namespace, *guarding.application_namespaces):
+        page = await store.list(APPLICATIONS, namespace=namespace, limit=500)
+        count += len(page.items)
+        while page.continue_token:
+            page = await store.list(
+                APPLICATIONS, namespace=namespace, limit=500, continue_token=page.continue_token
+            )
+            count += len(page.items)
+    return InstallationId(value=value, applications=count), held
+
+
+async def write_installation_id(store: Store, guarding: Guarding, held: Object) -> str:
+    """A new id into argocd-cm; raises `ConflictError` if it changed since it was read."""
+    fresh = str(uuid.uuid4())
+    patch = {
+        "metadata": {"resourceVersion": held["metadata"]["resourceVersion"]},
+        "data": {names.INSTALLATION_ID_KEY: fresh},
+    }
+    await store.patch(
+        CONFIG_MAPS, patch, name=names.ARGOCD_CM, namespace=guarding.argocd_namespace, kind=PatchKind.MERGE
+    )
+    return fresh
+
+
+async def ensure_installation_id(store: Store, guarding: Guarding) -> str:
+    """What the leader does by itself; the line says what happened, empty if there was nothing to do."""
+    configuration = await _configuration(store, guarding)
+    if configuration is None:
+        return ""
+    found, held = await read_installation_id(store, guarding)
+    settings = read_settings(held, configuration=configuration)
+    step = next_step(settings, configuration=configuration, application_count=found.applications)
+    if step is Step.TELL:
+        return (
+            f"argocd-cm has no {names.INSTALLATION_ID_KEY}, and {found.applications} Applications exist:"
+            " `tiphys installation-id ensure` tells what setting one means"
+        )
+    if step is not Step.GENERATE or held is None:
+        return ""
+    try:
+        fresh = await write_installation_id(store, guarding, held)
+    except ConflictError:
+        return await ensure_installation_id(store, guarding)
+    return f"generated the installation id {fresh}"
+
+
+async def _configuration(store: Store, guarding: Guarding) -> Configuration | None:
+    """None where it is broken: then nothing is written until somebody has mended it."""
+    try:
+        held = await store.get(CONFIG_MAPS, name=names.TIPHYS_CONFIG_MAP, namespace=guarding.home)
+    except NotFoundError:
+        return Configuration()
+    configuration, problems = parse_text(reading.text(held, "data", names.TIPHYS_CONFIG_KEY))
+    return None if problems else configuration
