@@ -39,7 +39,7 @@ class KeyType(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class LeafSubject:
     """Whom a leaf names: one common name, and the names under which it is dialled."""
 
     common_name: str
@@ -96,7 +96,7 @@ class Authority:
 
     def issue(
         self,
-        subject: Subject,
+        subject: LeafSubject,
         *,
         now: datetime,
         lifetime: timedelta = LEAF_LIFETIME,

@@ -15,7 +15,7 @@ from typing import Any
 
 from cryptography import x509
 
-from certs.authority import AUTHORITY_LIFETIME, LEAF_LIFETIME, Authority, Subject
+from certs.authority import AUTHORITY_LIFETIME, LEAF_LIFETIME, Authority, LeafSubject
 from certs.folder import BUNDLE, CERTIFICATE, KEY
 from certs.key_pair import CertificateError, KeyPair, due, fingerprint, split_bundle, trusted, verifies
 from kube.errors import AlreadyExistsError, ConflictError, NotFoundError
@@ -49,7 +49,7 @@ class Custody:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RotationStep:
     """What one step left behind: the bundle to publish, the leaf to serve, when to come again, what it did."""
 
     bundle: bytes
@@ -65,7 +65,7 @@ class Rotation:
         *,
         namespace: str,
         name: str,
-        subject: Subject,
+        subject: LeafSubject,
         published: Published,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         lifetimes: Lifetimes | None = None,
@@ -79,7 +79,7 @@ class Rotation:
         self._now = now
         self._lifetimes = lifetimes or Lifetimes()
 
-    async def step(self) -> Outcome:
+    async def step(self) -> RotationStep:
         """Bring both Secrets to where they should be now. Raises `ConflictError` if somebody else writes too."""
         now, did = self._now(), []
         held, leaf_held = await self._get(self.authority_secret), await self._get(self.leaf_secret)
@@ -107,7 +107,7 @@ class Rotation:
         if decoded_data(leaf_held) != data:
             await self._put(self.leaf_secret, leaf_held, data, kind="kubernetes.io/tls")
         again = min(now + RECHECK, due(leaf.leaf), due(custody.authority.certificate))
-        return Outcome(bundle=custody.bundle, leaf=leaf, again=max(again, now), did=tuple(did))
+        return RotationStep(bundle=custody.bundle, leaf=leaf, again=max(again, now), did=tuple(did))
 
     def _new_authority(self, now: datetime) -> Authority:
         return Authority.create(

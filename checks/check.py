@@ -34,7 +34,7 @@ Item = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PlacedFinding:
     """One finding at its place; `about` names the object, `item` says which one of the file it is."""
 
     rule: str
@@ -49,8 +49,8 @@ class Found:
 
 
 @dataclass(slots=True)
-class Result:
-    findings: list[Found]
+class CheckResult:
+    findings: list[PlacedFinding]
     unreadable: list[Unreadable]
     files: int = 0
     objects: int = 0
@@ -62,7 +62,7 @@ _Kept = tuple[str, Item, str, dict[str, Any]]
 
 @dataclass(slots=True)
 class _Read:
-    findings: list[Found]
+    findings: list[PlacedFinding]
     unreadable: list[Unreadable]
     kept: list[_Kept]
     objects: int
@@ -95,12 +95,12 @@ def judge_files(
     processes: int = 1,
     read: Iterator[int] | None = None,
     around: Survey | None = None,
-) -> Result:
+) -> CheckResult:
     """All objects of the files. Those that need nothing else of the run are judged while their file is read.
 
     `around` is what a cluster already holds; an object of the files stands for the one of its name there.
     """
-    result = Result([], [], files=len(files))
+    result = CheckResult([], [], files=len(files))
     known = around or _nothing_known(configuration)
     waiting = Packs()
     for told in _read_all(files, configuration, today=today, processes=processes):
@@ -236,7 +236,7 @@ def at_home(body: Object, configuration: Configuration) -> Object:
     return {**body, "metadata": {**metadata, "namespace": configuration.argocd.namespace}}
 
 
-def _located(file: str, wrong: dict[Item, tuple[str, list[Judgement]]]) -> Iterator[Found]:
+def _located(file: str, wrong: dict[Item, tuple[str, list[Judgement]]]) -> Iterator[PlacedFinding]:
     """The file is read once more, for the places of what was found in it."""
     for manifest in read_file(file):
         if isinstance(manifest, Manifest):
@@ -249,9 +249,9 @@ def _located(file: str, wrong: dict[Item, tuple[str, list[Judgement]]]) -> Itera
             yield replace(_found(nowhere, judgement), about=named)
 
 
-def _found(manifest: Manifest, judgement: Judgement) -> Found:
+def _found(manifest: Manifest, judgement: Judgement) -> PlacedFinding:
     finding = judgement.finding
-    return Found(
+    return PlacedFinding(
         rule=finding.rule,
         action=judgement.action,
         place=manifest.place(_written(manifest.body, finding.path)),

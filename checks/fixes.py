@@ -18,7 +18,7 @@ import yaml
 from argocd import names, reading
 from argocd.applications import sync_annotations
 from argocd.settings import secrets
-from checks.check import Found
+from checks.check import PlacedFinding
 from checks.manifests import Manifest, child, parse, read_text, steps_of
 
 Bodies = dict[tuple[int, str], Any]
@@ -39,7 +39,7 @@ Fix = Callable[[Manifest, str, str], Edit | None]
 """Of the manifest, the finding's path and the whole text."""
 
 
-def fixed(file: str, findings: Iterable[Found]) -> tuple[str, str, int]:
+def fixed(file: str, findings: Iterable[PlacedFinding]) -> tuple[str, str, int]:
     """The file's text before and after, and how many edits that took. Raises UnreadableError."""
     text = read_text(file)
     there = {

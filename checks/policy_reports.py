@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 from argocd.judging.case import Action, Profile
 from argocd.rules.catalogue import CATALOGUE
-from checks.check import Found
-from checks.scan import Subject
+from checks.check import PlacedFinding
+from checks.scan import ScannedObject
 from checks.survey import Listing
 from kube.errors import NotFoundError
 from kube.live import LiveStore
@@ -38,7 +38,7 @@ async def find_kind(store: LiveStore) -> Resource:
 async def write(
     listing: Listing,
     resource: Resource,
-    findings: Iterable[tuple[Found, Subject]],
+    findings: Iterable[tuple[PlacedFinding, ScannedObject]],
     *,
     complete: bool,
 ) -> tuple[int, int]:
@@ -71,8 +71,8 @@ async def write(
     return len(wanted), deleted
 
 
-def _reports(findings: Iterable[tuple[Found, Subject]]) -> dict[tuple[str, str], Object]:
-    by_namespace: dict[str, list[tuple[Found, Subject]]] = {}
+def _reports(findings: Iterable[tuple[PlacedFinding, ScannedObject]]) -> dict[tuple[str, str], Object]:
+    by_namespace: dict[str, list[tuple[PlacedFinding, ScannedObject]]] = {}
     for found, subject in findings:
         by_namespace.setdefault(subject.namespace, []).append((found, subject))
     reports = {}
@@ -83,7 +83,7 @@ def _reports(findings: Iterable[tuple[Found, Subject]]) -> dict[tuple[str, str],
     return reports
 
 
-def _report(namespace: str, name: str, told: list[tuple[Found, Subject]]) -> Object:
+def _report(namespace: str, name: str, told: list[tuple[PlacedFinding, ScannedObject]]) -> Object:
     counts = Counter(_RESULTS[found.action] for found, _ in told)
     return {
         "apiVersion": f"{GROUP}/{VERSION}",
@@ -94,7 +94,7 @@ def _report(namespace: str, name: str, told: list[tuple[Found, Subject]]) -> Obj
     }
 
 
-def _result(found: Found, subject: Subject) -> Object:
+def _result(found: PlacedFinding, subject: ScannedObject) -> Object:
     where = f"{found.path}: " if found.path else ""
     resource = {
         "apiVersion": subject.api_version,

@@ -16,7 +16,7 @@ import click
 
 from argocd.judging.case import Action
 from argocd.rules.catalogue import CATALOGUE
-from checks.check import Found, Result
+from checks.check import CheckResult, PlacedFinding
 from checks.manifests import Place
 from tiphys import __version__
 
@@ -28,7 +28,7 @@ _COLOURS = {Action.DENY: "red", Action.WARN: "yellow", Action.AUDIT: "cyan"}
 _LEVELS = {Action.DENY: "error", Action.WARN: "warning", Action.AUDIT: "note"}
 
 
-def text(result: Result) -> str:
+def text(result: CheckResult) -> str:
     """For a terminal: by file, wrapped at 80 columns, a summary last. Colours are for `click.echo` to keep or drop."""
     lines: list[str] = []
     last = ""
@@ -45,7 +45,7 @@ def text(result: Result) -> str:
     return "\n".join([*lines, *([""] if lines else []), summary(result), ""])
 
 
-def _entry(found: Found) -> list[str]:
+def _entry(found: PlacedFinding) -> list[str]:
     action = found.action.value if not found.exempted else f"exempted ({visible(found.exempted)})"
     place = f"{found.place.line}:{found.place.column}" if found.place.line else ""
     where = f"{found.path}: " if found.path else ""
@@ -81,7 +81,7 @@ def _wrapped(line: str, *, indent: str, more: str | None = None) -> list[str]:
     )
 
 
-def summary(result: Result) -> str:
+def summary(result: CheckResult) -> str:
     counts = Counter(found.action for found in result.findings)
     parts = [
         f"{counts[action]} {word}{'s' if counts[action] != 1 else ''}"
@@ -96,7 +96,7 @@ def summary(result: Result) -> str:
     return f"{', '.join(parts)} in {result.files} file{'s' if result.files != 1 else ''} with {objects}"
 
 
-def as_json(result: Result) -> str:
+def as_json(result: CheckResult) -> str:
     return (
         json.dumps(
             {
@@ -135,7 +135,7 @@ def as_json(result: Result) -> str:
     )
 
 
-def sarif(result: Result) -> str:
+def sarif(result: CheckResult) -> str:
     used = sorted({found.rule for found in result.findings})
     titles = {rule.id: rule for rule in CATALOGUE}
     rules = [
@@ -187,7 +187,7 @@ def _location(place: Place) -> dict[str, Any]:
     return {"physicalLocation": physical}
 
 
-def junit(result: Result) -> str:
+def junit(result: CheckResult) -> str:
     """As Apache Ant's schema wants it, the strictest of those in use: what it takes, other readers take.
 
     A test case for each finding and each unreadable place; a case has no output there, so what is only a
@@ -234,7 +234,7 @@ def junit(result: Result) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(suites, encoding="unicode") + "\n"
 
 
-def github(result: Result) -> str:
+def github(result: CheckResult) -> str:
     """Workflow commands: GitHub shows them beside the changed lines."""
     lines = []
     for found in result.findings:
@@ -256,7 +256,7 @@ def _command(level: str, place: Place, title: str, message: str) -> str:
     return f"::{level} file={file}{where},title={title}::{quoted(message)}"
 
 
-def markdown(result: Result) -> str:
+def markdown(result: CheckResult) -> str:
     """For a comment on a merge request."""
     lines = [f"**{summary(result)}**", ""]
     if result.findings:
@@ -275,19 +275,19 @@ def _cell(value: str) -> str:
     return visible(value).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
 
 
-def _sentence(found: Found) -> str:
+def _sentence(found: PlacedFinding) -> str:
     where = f"{found.path}: " if found.path else ""
     hint = f" ({found.hint})" if found.hint else ""
     return visible(f"{found.about}: {where}{found.message}{hint}")
 
 
-def fingerprint(found: Found) -> str:
+def fingerprint(found: PlacedFinding) -> str:
     """The same finding tomorrow, also when lines above it have moved."""
     key = f"{found.rule}\0{found.place.file}\0{found.about}\0{found.path}\0{found.message}"
     return hashlib.sha256(key.encode()).hexdigest()[:32]
 
 
-FORMATS: dict[str, Callable[[Result], str]] = {
+FORMATS: dict[str, Callable[[CheckResult], str]] = {
     "text": text,
     "json": as_json,
     "sarif": sarif,
@@ -297,6 +297,6 @@ FORMATS: dict[str, Callable[[Result], str]] = {
 }
 
 
-def without(findings: Iterable[Found], known: set[str]) -> list[Found]:
+def without(findings: Iterable[PlacedFinding], known: set[str]) -> list[PlacedFinding]:
     """Those that a baseline does not hold."""
     return [found for found in findings if fingerprint(found) not in known]

@@ -18,7 +18,7 @@ from argocd.judging.configuration import Configuration
 from argocd.judging.kinds import kind_of
 from argocd.rules.catalogue import CATALOGUE
 from argocd.tracking.marks import application_of
-from checks.check import Found, Result, Survey, about
+from checks.check import CheckResult, PlacedFinding, Survey, about
 from checks.manifests import Place, Unreadable
 from checks.survey import Listing, survey
 from kube.errors import ForbiddenError, NotFoundError
@@ -31,7 +31,7 @@ TOGETHER: Sequence[Rule] = tuple(rule for rule in CATALOGUE if rule.neighbours)
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class ScannedObject:
     """What a finding is about, for summaries and reports."""
 
     api_version: str
@@ -46,8 +46,8 @@ class Subject:
 class Scanned:
     """`subjects` has one entry for each finding, in the same order. `complete`: everything could be listed."""
 
-    result: Result
-    subjects: list[Subject] = field(default_factory=list)
+    result: CheckResult
+    subjects: list[ScannedObject] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     complete: bool = True
 
@@ -68,7 +68,7 @@ class Scan:
         self._today = today
         self._kinds = kinds
         self._seen = seen
-        self._scanned = Scanned(Result([], []))
+        self._scanned = Scanned(CheckResult([], []))
 
     async def run(self) -> Scanned:
         known = await survey(self._store, self._configuration, applications=False)
@@ -156,9 +156,9 @@ def _neighbour(application: Object) -> Object:
     return {**kept, "metadata": {**kept["metadata"], "finalizers": finalizers}} if finalizers else kept
 
 
-def _found(judgement: Judgement, place: Place, named: str) -> Found:
+def _found(judgement: Judgement, place: Place, named: str) -> PlacedFinding:
     finding, exemption = judgement.finding, judgement.exemption
-    return Found(
+    return PlacedFinding(
         rule=finding.rule,
         action=judgement.action,
         place=place,
@@ -170,9 +170,9 @@ def _found(judgement: Judgement, place: Place, named: str) -> Found:
     )
 
 
-def subject_of(thing: Mapping[str, Any], surroundings: Surroundings) -> Subject:
+def subject_of(thing: Mapping[str, Any], surroundings: Surroundings) -> ScannedObject:
     metadata = reading.mapping(thing, "metadata")
-    return Subject(
+    return ScannedObject(
         api_version=reading.text(thing, "apiVersion"),
         kind=reading.text(thing, "kind"),
         namespace=reading.text(metadata, "namespace"),

@@ -13,7 +13,7 @@ from argocd.judging.configuration import Configuration
 from checks.check import Survey
 from kube.errors import ForbiddenError, GoneError, NotFoundError
 from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS
-from kube.store import Object, Page, Resource, Store
+from kube.store import ListPage, Object, Resource, Store
 
 PAGE = 200
 """Objects of a request: an Application with its status has up to 40 KB, so a page has some megabytes."""
@@ -36,13 +36,13 @@ class Listing:
     ) -> AsyncGenerator[list[Object], None]:
         """The next page is asked for while this one is looked at."""
 
-        def ask(token: str) -> asyncio.Task[Page]:
+        def ask(token: str) -> asyncio.Task[ListPage]:
             return asyncio.create_task(
                 self._page(resource, namespace=namespace, label_selector=label_selector, token=token),
                 name=f"list {resource.plural}",
             )
 
-        asked: asyncio.Task[Page] | None = ask("")
+        asked: asyncio.Task[ListPage] | None = ask("")
         try:
             while asked is not None:
                 page = await asked
@@ -54,7 +54,7 @@ class Listing:
 
     async def _page(
         self, resource: Resource, *, namespace: str | None, label_selector: str, token: str
-    ) -> Page:
+    ) -> ListPage:
         while True:
             try:
                 return await self.store.list(

@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from webhook.admission.review import BODY_LIMIT
-from webhook.server.asgi import Application
+from webhook.server.asgi import ReviewApp
 
 EXCHANGE_SECONDS = 10.0
 HEAD_LIMIT = 64 * 1024
 
 
 async def serve(
-    application: Application, *, listener: socket.socket, context: ssl.SSLContext
+    application: ReviewApp, *, listener: socket.socket, context: ssl.SSLContext
 ) -> asyncio.Server:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -32,9 +32,7 @@ async def serve(
     return await asyncio.start_server(answer, sock=listener, ssl=context, limit=HEAD_LIMIT)
 
 
-async def _answer(
-    application: Application, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-) -> None:
+async def _answer(application: ReviewApp, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     method, target, _ = head[0].split(" ")
     headers = [

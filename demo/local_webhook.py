@@ -14,7 +14,7 @@ from pathlib import Path
 import yaml
 
 from demo.local_clusters import LocalWorld, ended, started
-from demo.webhook import PAUSE_SECONDS, Guard, registered
+from demo.webhook import PAUSE_SECONDS, DemoWebhook, registered
 from demo.world import CONTROL_PLANE, HOME
 from kube.store import Store
 from tiphys.errors import SurroundingsError
@@ -27,7 +27,7 @@ READY_SECONDS = 60.0  # a few on an idle machine; three API servers may just hav
 
 
 @asynccontextmanager
-async def local_guarding(world: LocalWorld, *, folder: Path) -> AsyncIterator[Guard]:
+async def local_guarding(world: LocalWorld, *, folder: Path) -> AsyncIterator[DemoWebhook]:
     """Started with its own account and rights; ready when a bad project is refused."""
     store = world.clusters[CONTROL_PLANE]
     kubeconfig = folder / "webhook.kubeconfig"
@@ -48,7 +48,7 @@ async def local_guarding(world: LocalWorld, *, folder: Path) -> AsyncIterator[Gu
         registration = Registration(url=f"https://localhost:{reviews}")
         await registered(store, registration)
         await _guarded(store, registration)
-        yield Guard(page, _nothing)
+        yield DemoWebhook(page, _nothing)
     finally:
         await ended(process)
 

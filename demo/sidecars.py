@@ -8,7 +8,7 @@ from typing import Self
 
 from argocd import names
 from argocd.agents.routing import Mode
-from certs.authority import Authority, Subject
+from certs.authority import Authority, LeafSubject
 from certs.folder import BUNDLE, CERTIFICATE, KEY, publish
 from demo.world import CONTROL_PLANE, World
 from kube.resources import SECRETS
@@ -21,7 +21,7 @@ from sidecars.process.certificates import Files
 from sidecars.wire.auth.methods import certificate_method
 from sidecars.wire.auth.tokens import Mode as WireMode
 from sidecars.wire.auth.tokens import Tokens, generate_key
-from sidecars.wire.client.dialer import Dialing
+from sidecars.wire.client.dialer import DialOptions
 from tiphys.running import Running
 
 LOOPBACK = "127.0.0.1"
@@ -31,7 +31,7 @@ PRINCIPAL = Identity(f"system:serviceaccount:{NAMESPACE}:tiphys-principal", ("sy
 AGENT = Identity(f"system:serviceaccount:{NAMESPACE}:tiphys-agent", ("system:serviceaccounts",))
 
 
-class Fleet:
+class DemoFleet:
     """One principal on the control plane; agents come and go, each with the account that manifests/ gives it."""
 
     def __init__(self, running: Running, world: World, *, folder: Path) -> None:
@@ -39,7 +39,7 @@ class Fleet:
         self._world = world
         self._folder = folder
         self._authority = Authority.create("demonstration", now=datetime.now(UTC))
-        self._principal: principals.Process | None = None
+        self._principal: principals.PrincipalProcess | None = None
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def __aenter__(self) -> Self:
@@ -54,18 +54,18 @@ class Fleet:
         """Knows the agents by the cluster Secrets that the control plane's Argo CD has of them."""
         for name in agents:
             await self._world.clusters[CONTROL_PLANE].create(SECRETS, _cluster(name), namespace=NAMESPACE)
-        serving = principals.Serving(
+        serving = principals.PrincipalOptions(
             settings=PrincipalSettings(namespace=NAMESPACE, allowed_namespaces=agents),
             method=certificate_method("CN=([^,]+)"),
             tokens=Tokens(generate_key(), now=time.time),
-            source=self._certificate(Subject("localhost", dns_names=["localhost"]), server=True),
+            source=self._certificate(LeafSubject("localhost", dns_names=["localhost"]), server=True),
             host=LOOPBACK,
             port=0,
             health_host=LOOPBACK,
             health_port=0,
             metrics_port=0,
         )
-        process = principals.Process(await self._world.acting(CONTROL_PLANE, PRINCIPAL), serving)
+        process = principals.PrincipalProcess(await self._world.acting(CONTROL_PLANE, PRINCIPAL), serving)
         self._tasks["principal"] = self._running.start(process.run(), name="principal")
         async with asyncio.timeout(CONNECT_SECONDS):
             await process.listening.wait()
@@ -74,21 +74,21 @@ class Fleet:
     async def start_agent(self, name: str, *, mode: Mode) -> None:
         """On the cluster of its name; returns when it is connected."""
         assert self._principal is not None, "the principal is started first"
-        serving = agents.Serving(
+        serving = agents.AgentOptions(
             settings=AgentSettings(mode=mode, namespace=NAMESPACE),
-            dialing=Dialing(
+            dialing=DialOptions(
                 host="localhost",
                 port=self._principal.port,
                 mode=WireMode(mode.value),
                 namespace=NAMESPACE,
                 version=principals.VERSION,
             ),
-            source=self._certificate(Subject(name), server=False),
+            source=self._certificate(LeafSubject(name), server=False),
             health_host=LOOPBACK,
             health_port=0,
             metrics_port=0,
         )
-        process = agents.Process(await self._world.acting(name, AGENT), serving)
+        process = agents.AgentProcess(await self._world.acting(name, AGENT), serving)
         self._tasks[name] = self._running.start(process.run(), name=f"agent {name}")
         async with asyncio.timeout(CONNECT_SECONDS):
             await process.connected.wait()
@@ -98,7 +98,7 @@ class Fleet:
         task.cancel()
         await asyncio.wait({task})
 
-    def _certificate(self, subject: Subject, *, server: bool) -> Files:
+    def _certificate(self, subject: LeafSubject, *, server: bool) -> Files:
         folder = self._folder / subject.common_name
         pair = self._authority.issue(subject, now=datetime.now(UTC), server=server, client=not server)
         authority = self._authority.pair.certificate

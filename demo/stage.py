@@ -14,9 +14,9 @@ from argocd.agents.routing import Mode
 from demo.control_socket import listening
 from demo.local_clusters import LocalWorld, local_world
 from demo.local_webhook import local_guarding
-from demo.sidecars import Fleet
+from demo.sidecars import DemoFleet
 from demo.story import Story, prepare
-from demo.webhook import guarding
+from demo.webhook import scope
 from demo.world import AUTONOMOUS, MANAGED, EmbeddedWorld, World
 from tiphys.running import Running
 
@@ -71,8 +71,8 @@ async def _tell(running: Running, stage: AsyncExitStack, folder: Path, *, once: 
     else:
         world = embedded = EmbeddedWorld()
         await prepare(world)
-        guard = await stage.enter_async_context(guarding(running, embedded, folder=folder))
-    fleet = await stage.enter_async_context(Fleet(running, world, folder=folder))
+        guard = await stage.enter_async_context(scope(running, embedded, folder=folder))
+    fleet = await stage.enter_async_context(DemoFleet(running, world, folder=folder))
     await fleet.start_principal(agents=(MANAGED, AUTONOMOUS))
     await fleet.start_agent(MANAGED, mode=Mode.MANAGED)
     await fleet.start_agent(AUTONOMOUS, mode=Mode.AUTONOMOUS)

@@ -6,8 +6,8 @@ import click
 
 from argocd import names
 from argocd.agents.routing import Mode
-from demo.sidecars import Fleet
-from demo.webhook import Guard
+from demo.sidecars import DemoFleet
+from demo.webhook import DemoWebhook
 from demo.world import (
     ARGOCD,
     AUTONOMOUS,
@@ -50,7 +50,7 @@ async def prepare(world: World) -> None:
 
 
 class Story:
-    def __init__(self, world: World, *, guard: Guard, fleet: Fleet) -> None:
+    def __init__(self, world: World, *, guard: DemoWebhook, fleet: DemoFleet) -> None:
         self._world = world
         self._guard = guard
         self._fleet = fleet

@@ -19,16 +19,16 @@ from kube.store import Store
 from tiphys.errors import SurroundingsError
 from tiphys.running import Running
 from webhook.admission.access_reviews import AccessReviews
-from webhook.admission.cluster_state import Guarding, Knowledge
+from webhook.admission.cluster_state import ClusterState, Scope
 from webhook.admission.decisions import Decisions
-from webhook.keeper.keeper import Keeper, Keeping
+from webhook.keeper.keeper import Keeper, KeeperOptions
 from webhook.keeper.pages import create_pages
-from webhook.keeper.worker_reports import Reporter
+from webhook.keeper.worker_reports import WorkerReporter
 from webhook.registration.register import register
 from webhook.registration.status import bundle_to_register
 from webhook.registration.table import Registration
-from webhook.server.asgi import Application, Endpoint
-from webhook.server.metrics import Counting
+from webhook.server.asgi import Endpoint, ReviewApp
+from webhook.server.metrics import WorkerMetrics
 
 BEGIN_SECONDS = 30.0
 REPORT_SECONDS = 5.0
@@ -36,7 +36,7 @@ PAUSE_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class DemoWebhook:
     """`caught_up` returns when the webhook knows what was just written."""
 
     page: str
@@ -44,31 +44,31 @@ class Guard:
 
 
 @asynccontextmanager
-async def guarding(running: Running, world: EmbeddedWorld, *, folder: Path) -> AsyncIterator[Guard]:
+async def scope(running: Running, world: EmbeddedWorld, *, folder: Path) -> AsyncIterator[DemoWebhook]:
     """Registered, and asked about every write until the end."""
     store = world.control_plane
     listener = socket.create_server(("127.0.0.1", 0))
     port = int(listener.getsockname()[1])
-    keeping = Keeping(
-        guarding=Guarding(), folder=folder, identity="demo", review_port=port, dns_names=("localhost",)
+    keeping = KeeperOptions(
+        scope=Scope(), folder=folder, identity="demo", review_port=port, dns_names=("localhost",)
     )
-    reporter = Reporter(folder)
-    counting = Counting(reporter)
-    knowledge = Knowledge(store, keeping.guarding, told=reporter.trouble)
+    reporter = WorkerReporter(folder)
+    counting = WorkerMetrics(reporter)
+    cluster_state = ClusterState(store, keeping.scope, told=reporter.trouble)
     decisions = Decisions(
-        knowledge,
+        cluster_state,
         listener=counting,
         today=lambda: datetime.now(UTC).date(),
         check_writer=AccessReviews(store).check,
     )
-    application = Application(
+    application = ReviewApp(
         endpoints={
             "/validate": Endpoint(decisions.validate, patches=False),
             "/mutate": Endpoint(decisions.mutate, patches=True),
             "/inject": Endpoint(decisions.inject, patches=True),
         },
         folder=keeping.leaf_folder,
-        background=knowledge,
+        background=cluster_state,
         observer=counting,
         drain_seconds=0,
     )
@@ -80,20 +80,20 @@ async def guarding(running: Running, world: EmbeddedWorld, *, folder: Path) -> A
     await application.start()
     server = await serve(application, listener=listener, context=context)
     running.start(application.failed(), name="webhook")
-    running.start(_report(reporter, knowledge), name="reports")
+    running.start(_report(reporter, cluster_state), name="reports")
     registration = Registration(url=f"https://localhost:{port}")
     await registered(store, registration)
     store.hooks.admission = Asking(store, warned=world.warned)
 
     async def caught_up() -> None:
         async with asyncio.timeout(BEGIN_SECONDS):
-            for cache in knowledge.caches.values():
+            for cache in cluster_state.caches.values():
                 store.send_bookmarks()
                 await cache.reached(store.resource_version)
 
-    with _Pages(keeper, knowledge, registration) as address:
+    with _Pages(keeper, cluster_state, registration) as address:
         try:
-            yield Guard(address, caught_up)
+            yield DemoWebhook(address, caught_up)
         finally:
             store.hooks.admission = None
             server.close()
@@ -121,9 +121,9 @@ async def registered(store: Store, registration: Registration) -> None:
             return
 
 
-async def _report(reporter: Reporter, knowledge: Knowledge) -> None:
+async def _report(reporter: WorkerReporter, cluster_state: ClusterState) -> None:
     while True:
-        reporter.caches(knowledge.health)
+        reporter.caches(cluster_state.health)
         await asyncio.sleep(REPORT_SECONDS)
 
 
@@ -135,8 +135,8 @@ class _Quiet(WSGIRequestHandler):
 class _Pages:
     """The status page on loopback, in a thread; on a cluster gunicorn serves it."""
 
-    def __init__(self, keeper: Keeper, knowledge: Knowledge, registration: Registration) -> None:
-        pages = create_pages(keeper, knowledge, registration)
+    def __init__(self, keeper: Keeper, cluster_state: ClusterState, registration: Registration) -> None:
+        pages = create_pages(keeper, cluster_state, registration)
         self._server = make_server("127.0.0.1", 0, pages, threaded=True, request_handler=_Quiet)
         self._thread = threading.Thread(target=self._server.serve_forever, name="pages", daemon=True)
 

@@ -14,7 +14,7 @@ from argocd import names
 from kube.embedded import EmbeddedStore
 from kube.errors import ApiError
 from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, PODS
-from kube.store import EventKind, Identity, Object, Resource, Store
+from kube.store import Identity, Object, Resource, Store, WatchEventKind
 from tiphys.errors import SurroundingsError
 
 ARGOCD, HOME, TEAM = names.DEFAULT_NAMESPACE, names.TIPHYS_NAMESPACE, "team-web"
@@ -115,7 +115,10 @@ async def arrived(
         ):
             async for event in events:
                 kind, thing = event.kind, event.object
-                if kind not in {EventKind.ADDED, EventKind.MODIFIED} or thing["metadata"]["name"] != name:
+                if (
+                    kind not in {WatchEventKind.ADDED, WatchEventKind.MODIFIED}
+                    or thing["metadata"]["name"] != name
+                ):
                     continue
                 if holds(thing):
                     return thing

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from kube.errors import ApiError, GoneError, UnavailableError
-from kube.indexing import Held, Holdings, Key
-from kube.store import Event, EventKind, Object, Page, Resource, Store
+from kube.indexing import Index, IndexedValue, Key
+from kube.store import ListPage, Object, Resource, Store, WatchEvent, WatchEventKind
 from tiphys import logs
 
 log = logs.get_logger()
@@ -75,7 +75,7 @@ class Cache(Generic[T]):
         self._page_size = page_size
         self._clock = clock
         self._random = random or randomness.Random()  # noqa: S311  spreads retries, keeps no secret
-        self._holdings: Holdings[T] = Holdings(indexes or {})
+        self._holdings: Index[T] = Index(indexes or {})
         self._subscribers: list[Subscriber[T]] = []
         self._synced = asyncio.Event()
         self._resume = ""
@@ -205,7 +205,7 @@ class Cache(Generic[T]):
             await asyncio.sleep(0)  # a store in this process would not let others run in between
             page = await self._page(limit, token)
 
-    async def _page(self, limit: int | None, token: str) -> Page:
+    async def _page(self, limit: int | None, token: str) -> ListPage:
         return await self._store.list(
             self._resource,
             namespace=self._namespace,
@@ -240,12 +240,12 @@ class Cache(Generic[T]):
             async for event in events:
                 self._follow(event)
 
-    def _follow(self, event: Event) -> None:
+    def _follow(self, event: WatchEvent) -> None:
         self._events += 1
         self._failures = 0  # not by a list: lists whose watch fails at once shall become rarer
-        if event.kind is EventKind.DELETED:
+        if event.kind is WatchEventKind.DELETED:
             self._drop(event.object)
-        elif event.kind is not EventKind.BOOKMARK:
+        elif event.kind is not WatchEventKind.BOOKMARK:
             self._take(event.object, listed=False)
         self._heard_from(event.object["metadata"]["resourceVersion"])
 
@@ -265,13 +265,13 @@ class Cache(Generic[T]):
 
     def _add(self, key: Key, body: Object, version: int, uid: str) -> None:
         value = self._project(body)
-        self._holdings.put(key, Held(value, version, uid))
+        self._holdings.put(key, IndexedValue(value, version, uid))
         self._tell(None, value)
 
-    def _change(self, key: Key, held: Held[T], body: Object, version: int) -> None:
+    def _change(self, key: Key, held: IndexedValue[T], body: Object, version: int) -> None:
         value = self._project(body)
         same = value == held.value
-        self._holdings.put(key, Held(held.value if same else value, version, held.uid))
+        self._holdings.put(key, IndexedValue(held.value if same else value, version, held.uid))
         if not same:
             self._tell(held.value, value)
 

@@ -11,17 +11,17 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Held(Generic[T]):
+class IndexedValue(Generic[T]):
     value: T
     version: int
     uid: str
 
 
-class Holdings(Generic[T]):
+class Index(Generic[T]):
     """`indexes` name functions from a value to the terms it shall be found by."""
 
     def __init__(self, indexes: Mapping[str, Callable[[T], Iterable[Hashable]]]) -> None:
-        self._held: dict[Key, Held[T]] = {}
+        self._held: dict[Key, IndexedValue[T]] = {}
         self._functions = dict(indexes)
         self._indexes: dict[str, dict[Hashable, dict[Key, None]]] = {name: {} for name in indexes}
 
@@ -31,13 +31,13 @@ class Holdings(Generic[T]):
     def __iter__(self) -> Iterator[Key]:
         return iter(self._held)
 
-    def get(self, key: Key) -> Held[T] | None:
+    def get(self, key: Key) -> IndexedValue[T] | None:
         return self._held.get(key)
 
     def values(self) -> Iterator[T]:
         return (held.value for held in self._held.values())
 
-    def put(self, key: Key, held: Held[T]) -> None:
+    def put(self, key: Key, held: IndexedValue[T]) -> None:
         previous = self._held.get(key)
         self._held[key] = held
         if previous is not None and previous.value is held.value:
@@ -49,7 +49,7 @@ class Holdings(Generic[T]):
             for term in after - before:
                 self._indexes[name].setdefault(term, {})[key] = None
 
-    def remove(self, key: Key) -> Held[T]:
+    def remove(self, key: Key) -> IndexedValue[T]:
         held = self._held.pop(key)
         for name, function in self._functions.items():
             self._forget(name, set(function(held.value)), key)

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 
 from kube.errors import ApiError, ConflictError, NotFoundError
 from kube.resources import LEASES
-from kube.store import EventKind, Object, PatchKind, Store
+from kube.store import Object, PatchKind, Store, WatchEventKind
 from tiphys import logs
 
 log = logs.get_logger()
@@ -31,7 +31,7 @@ def _micro_time(moment: datetime) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class LeaseTiming:
     """Kubernetes' own figures. The ratio of the first two is the skew of clock rates that is tolerated."""
 
     duration: float = 15.0
@@ -56,7 +56,7 @@ class Election:
         name: str,
         namespace: str,
         identity: str,
-        timing: Timing | None = None,
+        timing: LeaseTiming | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], datetime] = _wall_clock,
         random: randomness.Random | None = None,
@@ -66,7 +66,7 @@ class Election:
         self._name = name
         self._namespace = namespace
         self._identity = identity
-        self._timing = timing or Timing()
+        self._timing = timing or LeaseTiming()
         self._clock = clock
         self._wall_clock = wall_clock
         self._random = random or randomness.Random()  # noqa: S311  spreads retries, keeps no secret
@@ -210,10 +210,10 @@ class Election:
         )
         async with asyncio.timeout(self._runs_out - self._clock()) as bound, aclosing(watch) as events:
             async for event in events:
-                if event.kind is EventKind.BOOKMARK:
+                if event.kind is WatchEventKind.BOOKMARK:
                     continue
                 self._see(event.object)
-                if event.kind is EventKind.DELETED or not self._is_somebody_elses:
+                if event.kind is WatchEventKind.DELETED or not self._is_somebody_elses:
                     return
                 bound.reschedule(loop.time() + self._runs_out - self._clock())
 

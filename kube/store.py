@@ -42,7 +42,7 @@ class PatchKind(StrEnum):
     APPLY = "application/apply-patch+yaml"
 
 
-class EventKind(StrEnum):
+class WatchEventKind(StrEnum):
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
     DELETED = "DELETED"
@@ -50,15 +50,15 @@ class EventKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class WatchEvent:
     """One line of a watch; a bookmark's object carries only its resource version."""
 
-    kind: EventKind
+    kind: WatchEventKind
     object: Object
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ListPage:
     """One page of a list: `continue_token` asks for the next, empty on the last."""
 
     items: list[Object] = field(default_factory=list)
@@ -84,7 +84,7 @@ class Store(Protocol):
         field_selector: str = "",
         limit: int | None = None,
         continue_token: str = "",
-    ) -> Page: ...
+    ) -> ListPage: ...
 
     def watch(
         self,
@@ -94,7 +94,7 @@ class Store(Protocol):
         label_selector: str = "",
         field_selector: str = "",
         resource_version: str,
-    ) -> AsyncGenerator[Event, None]:
+    ) -> AsyncGenerator[WatchEvent, None]:
         """Events after `resource_version`, bookmarks included; ends when the server closes the watch.
 
         Without a version, or with "0", every object there is comes first, as added. Raises `GoneError`

@@ -57,7 +57,7 @@ def _accepts(applied: frozenset[Message], message: Message) -> Acceptance:
     return Acceptance.DISCARD if message is Message.CREATE else Acceptance.REFUSE
 
 
-class Change(StrEnum):
+class WatchedChange(StrEnum):
     """What a watch saw."""
 
     ADDED = "add"
@@ -73,16 +73,18 @@ class Telling:
     tracked: bool
 
 
-def own_object_changed(change: Change, *, mode: Mode, tracked: bool, own_write: bool = False) -> Telling:
+def own_object_changed(
+    change: WatchedChange, *, mode: Mode, tracked: bool, own_write: bool = False
+) -> Telling:
     """What an agent tells its principal about a project or Application that changed on its cluster.
 
     Only an autonomous agent has objects of its own to tell of. `own_write`: the agent itself made the change.
     """
     if mode is Mode.MANAGED:
-        return Telling(None, tracked=tracked or change is Change.ADDED)
-    if change is Change.DELETED:
+        return Telling(None, tracked=tracked or change is WatchedChange.ADDED)
+    if change is WatchedChange.DELETED:
         return Telling(Message.DELETE, tracked=False)
-    if change is Change.ADDED:
+    if change is WatchedChange.ADDED:
         return Telling(None if tracked else Message.CREATE, tracked=True)
     return Telling(Message.SPEC_UPDATE if tracked and not own_write else None, tracked=tracked)
 

@@ -8,7 +8,7 @@ from argocd.agents.project_copies import NAME_LIMIT, bare_name, settled_project
 from argocd.globs import Verdict
 from argocd.globs import match as glob_match
 from argocd.judging import configuration as policy
-from argocd.judging.case import Case, Kind, Operation, Surroundings, Writer
+from argocd.judging.case import Case, Kind, Operation, Surroundings, User
 from argocd.judging.configuration import Configuration, Role
 from argocd.judging.writers import agent_named, is_agent, is_argocd, is_principal, is_replica
 from argocd.reading import mapping, sequence, text
@@ -35,7 +35,7 @@ def owner_of(project: Object | None, configuration: Configuration) -> str:
     return ""
 
 
-def owner_for(project: Object, writer: Writer, configuration: Configuration) -> str:
+def owner_for(project: Object, writer: User, configuration: Configuration) -> str:
     """The same, where a writer that belongs to an agent is a mark too."""
     return owner_of(project, configuration) or agent_named(writer, configuration)
 
@@ -59,7 +59,7 @@ def is_mirror(item: Object | None, kind: Kind, configuration: Configuration) -> 
     return names.SOURCE_UID in mapping(item, "metadata", "annotations")
 
 
-def may_change_mirror(writer: Writer, *, owner: str, surroundings: Surroundings) -> bool:
+def may_change_mirror(writer: User, *, owner: str, surroundings: Surroundings) -> bool:
     """Whether the writer is one that keeps mirrors here; `owner` is the agent whose it is, where that is known.
 
     Argo CD may, but not on a standby, where it must not serve.

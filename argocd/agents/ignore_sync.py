@@ -21,7 +21,7 @@ _KINDS = frozenset({"Application", "AppProject"})
 _SECRET_TYPES = frozenset({names.SECRET_TYPE_REPOSITORY, names.SECRET_TYPE_REPO_CREDS})
 
 
-class Change(Enum):
+class IgnoreSyncChange(Enum):
     NONE = "the same objects are synced as before"
     WITHDRAWN = "argocd-agent deletes the copies on the other side"
     SYNCED = "argocd-agent sends it to the other side at once"
@@ -46,8 +46,8 @@ def counts_for(thing: Mapping[str, Any]) -> bool:
     return kind in _KINDS and reading.text(thing, "apiVersion").startswith(f"{names.GROUP}/")
 
 
-def change(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Change:
+def change(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> IgnoreSyncChange:
     """What an update does to the copies of the object; a creation withdraws nothing."""
     if old is None or is_ignored(old) == is_ignored(new) or not counts_for(new):
-        return Change.NONE
-    return Change.WITHDRAWN if is_ignored(new) else Change.SYNCED
+        return IgnoreSyncChange.NONE
+    return IgnoreSyncChange.WITHDRAWN if is_ignored(new) else IgnoreSyncChange.SYNCED

@@ -41,7 +41,7 @@ ModeOf = Callable[[str], Mode | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class RoutingPattern:
     """One field of a project that has a say in where it goes."""
 
     path: str
@@ -50,7 +50,7 @@ class Pattern:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RoutingStep:
     """One pattern held against one agent. With a `problem` it matches nobody."""
 
     path: str
@@ -71,23 +71,23 @@ class Route:
     agent: str
     goes: bool
     because: str
-    steps: tuple[Step, ...] = ()
+    steps: tuple[RoutingStep, ...] = ()
 
 
-def destination_patterns(project: Mapping[str, Any]) -> Iterator[Pattern]:
+def destination_patterns(project: Mapping[str, Any]) -> Iterator[RoutingPattern]:
     """The agents that a project's destinations name. A name silences the server beside it."""
     for index, destination in enumerate(sequence(project, "spec", "destinations")):
         at = f"spec.destinations[{index}]"
         if name := text(destination, "name"):
-            yield Pattern(f"{at}.name", name.removeprefix("!"), denies=name.startswith("!"))
+            yield RoutingPattern(f"{at}.name", name.removeprefix("!"), denies=name.startswith("!"))
         elif pattern := _server_pattern(text(destination, "server")):
-            yield Pattern(f"{at}.server", pattern)
+            yield RoutingPattern(f"{at}.server", pattern)
 
 
-def namespace_patterns(project: Mapping[str, Any]) -> Iterator[Pattern]:
+def namespace_patterns(project: Mapping[str, Any]) -> Iterator[RoutingPattern]:
     for index, pattern in enumerate(sequence(project, "spec", "sourceNamespaces")):
         if isinstance(pattern, str):
-            yield Pattern(f"spec.sourceNamespaces[{index}]", pattern)
+            yield RoutingPattern(f"spec.sourceNamespaces[{index}]", pattern)
 
 
 def destination_pattern(destination: Any) -> str:
@@ -108,7 +108,7 @@ def route_project(
     mapped_by: AgentMapping,
 ) -> Route:
     """Whether a managed agent gets a project, as its patterns say. A denial wins wherever it stands."""
-    steps: list[Step] = []
+    steps: list[RoutingStep] = []
     named = False
     for pattern in destination_patterns(project):
         step = _held_against(pattern, globs.match(pattern.text, agent))
@@ -227,11 +227,11 @@ _PROBLEMS = {
 }
 
 
-def _held_against(pattern: Pattern, verdict: Verdict) -> Step:
+def _held_against(pattern: RoutingPattern, verdict: Verdict) -> RoutingStep:
     problem = _PROBLEMS.get(verdict, "")
     if verdict is Verdict.NO and not pattern_lists.is_expression(pattern.text):
         problem = globs.compiled(pattern.text).error
-    return Step(
+    return RoutingStep(
         path=pattern.path,
         pattern=pattern.text,
         verdict=verdict,

@@ -7,7 +7,7 @@ from typing import Any
 
 from argocd import names, reading
 from argocd.applications.destinations import resolve
-from argocd.applications.sources import Problem, project_of
+from argocd.applications.sources import SourceProblem, project_of
 from argocd.judging.neighbours import Neighbours
 
 GENERATORS = (
@@ -102,18 +102,18 @@ def unrecognized_names(application_set: Mapping[str, Any]) -> list[str]:
     return sorted(found)
 
 
-def combination_problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
+def combination_problems(spec: Mapping[str, Any]) -> Iterator[SourceProblem]:
     """Matrices and merges that the controller refuses, with its words."""
     for path, generator in generators(spec):
         yield from _combination_problems(path, generator, depth=1)
 
 
-def _combination_problems(path: str, generator: Mapping[str, Any], *, depth: int) -> Iterator[Problem]:
+def _combination_problems(path: str, generator: Mapping[str, Any], *, depth: int) -> Iterator[SourceProblem]:
     for combination in kinds_of(generator):
         if combination not in _COMBINING:
             continue
         if depth > _DEEPEST:
-            yield Problem(f"{path}.{combination}", "a matrix or merge can be nested once only")
+            yield SourceProblem(f"{path}.{combination}", "a matrix or merge can be nested once only")
             continue
         inner = list(children(path, generator, combination))
         at = f"{path}.{combination}"
@@ -125,23 +125,25 @@ def _combination_problems(path: str, generator: Mapping[str, Any], *, depth: int
         for child_path, child in inner:
             found = kinds_of(child)
             if len(found) > 1:
-                yield Problem(child_path, f"found more than one generator in {combination}.Generators")
+                yield SourceProblem(child_path, f"found more than one generator in {combination}.Generators")
             elif not found:
-                yield Problem(child_path, f"an entry of a {combination} needs one generator")
+                yield SourceProblem(child_path, f"an entry of a {combination} needs one generator")
             yield from _combination_problems(child_path, child, depth=depth + 1)
 
 
-def _matrix_size(at: str, size: int) -> Iterator[Problem]:
+def _matrix_size(at: str, size: int) -> Iterator[SourceProblem]:
     if size != _PAIR:
         amount = "less" if size < _PAIR else "more"
-        yield Problem(f"{at}.generators", f"found {amount} than two generators, Matrix support only two")
+        yield SourceProblem(
+            f"{at}.generators", f"found {amount} than two generators, Matrix support only two"
+        )
 
 
-def _merge_size(at: str, size: int, *, keys: Sequence[Any]) -> Iterator[Problem]:
+def _merge_size(at: str, size: int, *, keys: Sequence[Any]) -> Iterator[SourceProblem]:
     if size < _PAIR:
-        yield Problem(f"{at}.generators", "found less than two generators, Merge requires two or more")
+        yield SourceProblem(f"{at}.generators", "found less than two generators, Merge requires two or more")
     if not keys:
-        yield Problem(f"{at}.mergeKeys", "no merge keys were specified, Merge requires at least one")
+        yield SourceProblem(f"{at}.mergeKeys", "no merge keys were specified, Merge requires at least one")
 
 
 def static_names(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

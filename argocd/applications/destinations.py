@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from argocd import names, reading
-from argocd.judging.neighbours import Cluster, Neighbours
+from argocd.judging.neighbours import KnownCluster, Neighbours
 
 MISSING = "Destination server missing from app spec"
 
-IN_CLUSTER = Cluster(server=names.IN_CLUSTER_SERVER, name=names.IN_CLUSTER_NAME)
+IN_CLUSTER = KnownCluster(server=names.IN_CLUSTER_SERVER, name=names.IN_CLUSTER_NAME)
 
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
     """A cluster, or what Argo CD says instead."""
 
-    cluster: Cluster | None = None
+    cluster: KnownCluster | None = None
     error: str = ""
 
 
@@ -87,7 +87,7 @@ def _by_name(name: str, *, neighbours: Neighbours, in_cluster_enabled: bool) -> 
     return Resolution(cluster=found[0])
 
 
-def _reachable(clusters: Sequence[Cluster], *, in_cluster_enabled: bool) -> Sequence[Cluster]:
+def _reachable(clusters: Sequence[KnownCluster], *, in_cluster_enabled: bool) -> Sequence[KnownCluster]:
     if in_cluster_enabled:
         return clusters
     return [cluster for cluster in clusters if cluster.server != names.IN_CLUSTER_SERVER]

@@ -9,7 +9,7 @@ from typing import Any
 from argocd import reading
 from argocd.applications import sources
 from argocd.applications.destinations import Resolution, resolve
-from argocd.applications.sources import Problem
+from argocd.applications.sources import SourceProblem
 from argocd.globs import Verdict
 from argocd.judging.neighbours import Neighbours
 from argocd.projects import permissions
@@ -21,13 +21,13 @@ def conditions(
     *,
     neighbours: Neighbours,
     in_cluster_enabled: bool = True,
-) -> list[Problem] | None:
+) -> list[SourceProblem] | None:
     """What Argo CD complains about; None where the clusters are not known.
 
     `project` is the project as the application meets it, with global projects and what belongs to it alone.
     A source that says too little ends the check, as it does there.
     """
-    found: list[Problem] = []
+    found: list[SourceProblem] = []
     if sources.is_hydrated(spec):
         incomplete = list(sources.hydrator_problems(spec))
         if incomplete:
@@ -55,15 +55,15 @@ def conditions(
     if resolution is None:
         return None
     if resolution.error:
-        return [*found, Problem("spec.destination", resolution.error)]
+        return [*found, SourceProblem("spec.destination", resolution.error)]
     return [*found, *forbidden_destination(spec, project, resolution, neighbours=neighbours)]
 
 
-def forbidden_repositories(spec: Mapping[str, Any], project: Mapping[str, Any]) -> Iterator[Problem]:
+def forbidden_repositories(spec: Mapping[str, Any], project: Mapping[str, Any]) -> Iterator[SourceProblem]:
     for path, url, called in sources.repositories(spec):
         if url and permissions.source_permitted(project, url) is Verdict.NO:
             name = sources.project_of(spec)
-            yield Problem(path, f"{called} {url} is not permitted in project '{name}'")
+            yield SourceProblem(path, f"{called} {url} is not permitted in project '{name}'")
 
 
 def forbidden_destination(
@@ -72,7 +72,7 @@ def forbidden_destination(
     resolution: Resolution,
     *,
     neighbours: Neighbours,
-) -> Iterator[Problem]:
+) -> Iterator[SourceProblem]:
     """`resolution` is what the destination means; one that means no cluster is another check's matter."""
     cluster = resolution.cluster
     if cluster is None:
@@ -89,7 +89,7 @@ def forbidden_destination(
     if verdict is Verdict.NO:
         # Argo CD names the server as the application does: not at all where it gives the cluster's name.
         server = reading.text(spec, "destination", "server")
-        yield Problem(
+        yield SourceProblem(
             "spec.destination",
             f"application destination server '{server}' and namespace '{namespace}' do not match any of the "
             f"allowed destinations in project '{name}'",

@@ -7,7 +7,7 @@ from typing import Any
 from argocd import names, reading
 from argocd.applications import sources as applications_reading
 from argocd.globs import Verdict
-from argocd.judging.neighbours import Cluster
+from argocd.judging.neighbours import KnownCluster
 from argocd.projects.permissions import (
     Project,
     application_namespace_permitted,
@@ -16,7 +16,7 @@ from argocd.projects.permissions import (
 )
 
 Application = Mapping[str, Any]
-Resolve = Callable[[Mapping[str, Any]], Cluster | None]
+Resolve = Callable[[Mapping[str, Any]], KnownCluster | None]
 """The cluster that a destination means, or None where it means none or is not known."""
 
 
@@ -54,7 +54,7 @@ def impact_of(
     applications: Iterable[Application],
     resolve: Resolve,
     control_plane: str,
-    project_clusters: Sequence[Cluster] | None = (),
+    project_clusters: Sequence[KnownCluster] | None = (),
 ) -> Impact:
     """What was wrong before is not counted."""
     sources, destinations, namespaces = [], [], []

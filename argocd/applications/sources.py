@@ -25,7 +25,7 @@ SOURCE_TYPES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class SourceProblem:
     path: str
     message: str
 
@@ -68,7 +68,7 @@ def repositories(spec: Mapping[str, Any], *, at: str = "spec") -> Iterator[tuple
         yield f"{path}.repoURL", reading.text(source, "repoURL"), "application repo"
 
 
-def incomplete_sources(spec: Mapping[str, Any], *, at: str = "spec") -> Iterator[Problem]:
+def incomplete_sources(spec: Mapping[str, Any], *, at: str = "spec") -> Iterator[SourceProblem]:
     """Sources that say too little to find manifests."""
     several = has_multiple_sources(spec)
     for path, source in plain_sources(spec, at=at):
@@ -76,38 +76,38 @@ def incomplete_sources(spec: Mapping[str, Any], *, at: str = "spec") -> Iterator
         if reading.text(source, "repoURL") and (found or (several and reading.text(source, "ref"))):
             continue
         if several:
-            yield Problem(
+            yield SourceProblem(
                 path,
                 "spec.source.repoURL and either source.path, source.chart, or source.ref are required for source "
                 f"{path}",
             )
         else:
-            yield Problem(
+            yield SourceProblem(
                 path,
                 "spec.source.repoURL and either spec.source.path or spec.source.chart are required",
             )
 
 
-def charts_without_revision(spec: Mapping[str, Any], *, at: str = "spec") -> Iterator[Problem]:
+def charts_without_revision(spec: Mapping[str, Any], *, at: str = "spec") -> Iterator[SourceProblem]:
     for path, source in plain_sources(spec, at=at):
         if reading.text(source, "chart") and not reading.text(source, "targetRevision"):
-            yield Problem(
+            yield SourceProblem(
                 f"{path}.targetRevision",
                 "spec.source.targetRevision is required if the manifest source is a helm chart",
             )
 
 
-def hydrator_problems(spec: Mapping[str, Any], *, at: str = "spec") -> Iterator[Problem]:
+def hydrator_problems(spec: Mapping[str, Any], *, at: str = "spec") -> Iterator[SourceProblem]:
     if not is_hydrated(spec):
         return
     hydrator = f"{at}.sourceHydrator"
     for fields in (("drySource", "repoURL"), ("syncSource", "targetBranch")):
         if not reading.text(spec, "sourceHydrator", *fields):
             field = ".".join(fields)
-            yield Problem(f"{hydrator}.{field}", f"spec.sourceHydrator.{field} is required")
+            yield SourceProblem(f"{hydrator}.{field}", f"spec.sourceHydrator.{field} is required")
     target = reading.value(spec, "sourceHydrator", "hydrateTo")
     if target is not None and not reading.text(target, "targetBranch"):
-        yield Problem(
+        yield SourceProblem(
             f"{hydrator}.hydrateTo.targetBranch",
             "when spec.sourceHydrator.hydrateTo is set, spec.sourceHydrator.hydrateTo.targetBranch is required",
         )
@@ -118,18 +118,20 @@ def source_types(source: Mapping[str, Any]) -> list[str]:
     return [name for key, name in SOURCE_TYPES if source.get(key) is not None]
 
 
-def invalid_refs(spec: Mapping[str, Any], *, at: str = "spec") -> Iterator[Problem]:
+def invalid_refs(spec: Mapping[str, Any], *, at: str = "spec") -> Iterator[SourceProblem]:
     """Names of sources that a values file cannot refer to; a lone source's name is never looked at."""
     for path, ref in _refs(spec, at=at):
         if not _REF.fullmatch(ref):
-            yield Problem(path, f"sources.ref {ref} cannot contain any special characters except '_' and '-'")
+            yield SourceProblem(
+                path, f"sources.ref {ref} cannot contain any special characters except '_' and '-'"
+            )
 
 
-def repeated_refs(spec: Mapping[str, Any], *, at: str = "spec") -> Iterator[Problem]:
+def repeated_refs(spec: Mapping[str, Any], *, at: str = "spec") -> Iterator[SourceProblem]:
     seen: set[str] = set()
     for path, ref in _refs(spec, at=at):
         if ref in seen:
-            yield Problem(path, "invalid sources: multiple sources had the same `ref` key")
+            yield SourceProblem(path, "invalid sources: multiple sources had the same `ref` key")
         seen.add(ref)
 
 
@@ -143,12 +145,12 @@ def _refs(spec: Mapping[str, Any], *, at: str) -> Iterator[tuple[str, str]]:
 
 def repeated_source_names(
     spec: Mapping[str, Any], *, application: str, at: str = "spec"
-) -> Iterator[Problem]:
+) -> Iterator[SourceProblem]:
     seen: set[str] = set()
     for index, source in enumerate(reading.sequence(spec, "sources")):
         name = reading.text(source, "name")
         if name and name in seen:
-            yield Problem(
+            yield SourceProblem(
                 f"{at}.sources[{index}].name",
                 f"application {application} has duplicate source name: {name}",
             )

@@ -11,7 +11,7 @@ from typing import Any
 import re2
 
 from argocd import safe_yaml
-from argocd.engine.sections import Problem, Section, describe, did_you_mean
+from argocd.engine.sections import ConfigurationProblem, ConfigurationSection, describe, did_you_mean
 from argocd.judging import configuration as policy
 from argocd.judging.case import Action, Profile
 from argocd.judging.configuration import Configuration
@@ -23,19 +23,19 @@ AGENT_GROUP = "agent"
 _VERSION = re.compile(r"v?(\d{1,9}(?:\.\d{1,9}){1,2})(?:[-+].*)?", re.ASCII)
 
 
-def parse_text(text: str) -> tuple[Configuration, list[Problem]]:
+def parse_text(text: str) -> tuple[Configuration, list[ConfigurationProblem]]:
     """The configuration in a file's or a ConfigMap's text."""
     try:
         data = safe_yaml.load(text)
     except safe_yaml.YamlError as error:
-        return Configuration(), [Problem("", f"not YAML: {error}")]
+        return Configuration(), [ConfigurationProblem("", f"not YAML: {error}")]
     return parse_configuration(data)
 
 
-def parse_configuration(data: Any) -> tuple[Configuration, list[Problem]]:
+def parse_configuration(data: Any) -> tuple[Configuration, list[ConfigurationProblem]]:
     """The configuration in data that a YAML or JSON reader made."""
-    problems: list[Problem] = []
-    top = Section(data, problems=problems)
+    problems: list[ConfigurationProblem] = []
+    top = ConfigurationSection(data, problems=problems)
     argocd, agents = top.section("argocd"), top.section("agents")
     tracking, impersonation = top.section("tracking"), top.section("impersonation")
     configuration = Configuration(
@@ -63,7 +63,7 @@ def parse_configuration(data: Any) -> tuple[Configuration, list[Problem]]:
             neutralize_copies=tracking.flag("neutralize-copies"),
             installation_id=tracking.choice("installation-id", policy.InstallationIds.AUTO),
         ),
-        impersonation=policy.Impersonation(
+        impersonation=policy.ImpersonationOptions(
             behaviour=impersonation.choice("behaviour", policy.Behaviour.RELEASE),
             check_writer=impersonation.flag("check-writer"),
         ),
@@ -73,7 +73,7 @@ def parse_configuration(data: Any) -> tuple[Configuration, list[Problem]]:
     return configuration, problems
 
 
-def _namespaces(top: Section) -> Iterator[policy.NamespacePolicy]:
+def _namespaces(top: ConfigurationSection) -> Iterator[policy.NamespacePolicy]:
     for entry in top.sections("namespaces"):
         match = entry.text("match")
         if not match:
@@ -86,7 +86,7 @@ def _namespaces(top: Section) -> Iterator[policy.NamespacePolicy]:
         entry.close()
 
 
-def _exemptions(top: Section) -> Iterator[policy.Exemption]:
+def _exemptions(top: ConfigurationSection) -> Iterator[policy.Exemption]:
     for entry in top.sections("exemptions"):
         before = entry.complaints
         rules = entry.texts("rules")
@@ -109,7 +109,7 @@ def _exemptions(top: Section) -> Iterator[policy.Exemption]:
             yield exemption
 
 
-def _actions(section: Section, key: str) -> dict[str, Action]:
+def _actions(section: ConfigurationSection, key: str) -> dict[str, Action]:
     found: dict[str, Action] = {}
     for rule, word in section.section(key).items():
         at = f"{key}[{rule}]"
@@ -125,14 +125,14 @@ def _known_rules() -> frozenset[str]:
     return frozenset([*ids, *map(policy.group_of, ids)])
 
 
-def _is_rule(section: Section, rule: Any, *, at: str) -> bool:
+def _is_rule(section: ConfigurationSection, rule: Any, *, at: str) -> bool:
     if rule in _known_rules():
         return True
     section.complain(at, f"there is no rule {describe(rule)}{did_you_mean(rule, _known_rules())}")
     return False
 
 
-def _version(section: Section, key: str, default: policy.Version) -> policy.Version:
+def _version(section: ConfigurationSection, key: str, default: policy.Version) -> policy.Version:
     value = section.raw(key)
     if value is None:
         return default
@@ -143,7 +143,7 @@ def _version(section: Section, key: str, default: policy.Version) -> policy.Vers
     return default
 
 
-def _identity(section: Section, key: str) -> str:
+def _identity(section: ConfigurationSection, key: str) -> str:
     pattern = section.text(key)
     if not pattern:
         return ""

@@ -14,7 +14,7 @@ from argocd import reading
 from argocd.applications import sources as applications
 from argocd.engine.summaries import resource_key, summarize_application, summarize_secret
 from argocd.impersonation.accounts import SyncAccounts
-from argocd.judging.neighbours import Cluster
+from argocd.judging.neighbours import KnownCluster
 from argocd.settings import git_urls
 from argocd.tracking.ids import TruncationError, instance_name, truncate
 
@@ -87,7 +87,7 @@ class Directory:
         self._alike = _Index()
         self._labelled = _Index()
         self._listed = _Index()
-        self._clusters: dict[Key, Cluster] = {}
+        self._clusters: dict[Key, KnownCluster] = {}
         self._cluster_names = _Index()
         self._cluster_servers = _Index()
         self._cluster_projects = _Index()
@@ -144,7 +144,7 @@ class Directory:
             return
         kept = secret if "data" not in secret and "stringData" not in secret else summarize_secret(secret)
         if cluster := reading.mapping(kept, "cluster"):
-            self._clusters[key] = Cluster(
+            self._clusters[key] = KnownCluster(
                 server=reading.text(cluster, "server"),
                 name=reading.text(cluster, "name"),
                 project=reading.text(cluster, "project"),
@@ -180,7 +180,7 @@ class Directory:
     def drop_account(self, account: Object) -> None:
         self._accounts.discard(key_of(account))
 
-    def _cluster_indexes(self, cluster: Cluster) -> tuple[tuple[_Index, str], ...]:
+    def _cluster_indexes(self, cluster: KnownCluster) -> tuple[tuple[_Index, str], ...]:
         return (
             (self._cluster_names, cluster.name),
             (self._cluster_servers, cluster.server),
@@ -192,16 +192,16 @@ class Directory:
     def project(self, name: str) -> Object | None:
         return self._projects.get(name, {}) if Shelf.PROJECTS in self._known else None
 
-    def clusters_by_name(self, name: str) -> Sequence[Cluster] | None:
+    def clusters_by_name(self, name: str) -> Sequence[KnownCluster] | None:
         return self._clusters_in(self._cluster_names, name)
 
-    def clusters_by_server(self, server: str) -> Sequence[Cluster] | None:
+    def clusters_by_server(self, server: str) -> Sequence[KnownCluster] | None:
         return self._clusters_in(self._cluster_servers, server)
 
-    def clusters_of_project(self, project: str) -> Sequence[Cluster] | None:
+    def clusters_of_project(self, project: str) -> Sequence[KnownCluster] | None:
         return self._clusters_in(self._cluster_projects, project)
 
-    def _clusters_in(self, index: _Index, value: str) -> Sequence[Cluster] | None:
+    def _clusters_in(self, index: _Index, value: str) -> Sequence[KnownCluster] | None:
         if Shelf.SECRETS not in self._known:
             return None
         return [self._clusters[key] for key in index.keys(value)]

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from argocd import reading
-from argocd.judging.case import Action, Case, Check, Kind, Look, Operation, Rule
+from argocd.judging.case import Action, Case, Check, Kind, Operation, Rule, SharedLook
 from argocd.judging.configuration import Configuration, NamespacePolicy
 from argocd.judging.memo import Remembered
 from argocd.judging.ratchet import KEYED, Path, differs, path_of
@@ -43,7 +43,7 @@ def _grouped(steps: Iterable[Step]) -> Iterator[Group]:
 
 def _notice_of(step: Step) -> Notice | None:
     check = step[0]
-    return check.notice if isinstance(check, Look) else None
+    return check.notice if isinstance(check, SharedLook) else None
 
 
 class _Fields:

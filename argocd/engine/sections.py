@@ -17,7 +17,7 @@ _SHOWN = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ConfigurationProblem:
     """One thing that is wrong; `path` is empty where the whole file is meant."""
 
     path: str
@@ -27,16 +27,16 @@ class Problem:
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
-class Section:
+class ConfigurationSection:
     """One mapping of the file."""
 
-    def __init__(self, data: Any, *, problems: list[Problem], path: str = "") -> None:
+    def __init__(self, data: Any, *, problems: list[ConfigurationProblem], path: str = "") -> None:
         self._path = path
         self._problems = problems
         self._known: list[str] = []
         self._data: Mapping[Any, Any] = data if isinstance(data, Mapping) else {}
         if data is not None and not isinstance(data, Mapping):
-            problems.append(Problem(path, f"must be a mapping, not {describe(data)}"))
+            problems.append(ConfigurationProblem(path, f"must be a mapping, not {describe(data)}"))
 
     @property
     def complaints(self) -> int:
@@ -44,7 +44,7 @@ class Section:
         return len(self._problems)
 
     def complain(self, key: str, message: str) -> None:
-        self._problems.append(Problem(self._at(key), message))
+        self._problems.append(ConfigurationProblem(self._at(key), message))
 
     def close(self) -> None:
         for key in self._data:
@@ -105,12 +105,12 @@ class Section:
             self.complain(key, f"must be a day like 2027-01-31, not {describe(value)}")
             return None
 
-    def section(self, key: str) -> "Section":
-        return Section(self.raw(key), problems=self._problems, path=self._at(key))
+    def section(self, key: str) -> "ConfigurationSection":
+        return ConfigurationSection(self.raw(key), problems=self._problems, path=self._at(key))
 
-    def sections(self, key: str) -> Iterator["Section"]:
+    def sections(self, key: str) -> Iterator["ConfigurationSection"]:
         for index, item in enumerate(self._list(key)):
-            yield Section(item, problems=self._problems, path=self._at(f"{key}[{index}]"))
+            yield ConfigurationSection(item, problems=self._problems, path=self._at(f"{key}[{index}]"))
 
     def items(self) -> ItemsView[Any, Any]:
         return self._data.items()

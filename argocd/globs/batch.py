@@ -18,13 +18,13 @@ from argocd.globs import Verdict
 from argocd.globs.costs import is_cheap, is_fixed
 from argocd.globs.matchers import (
     VARIES,
-    AnyThing,
+    AnythingMatcher,
     AtLeast,
     AtMost,
     Contains,
     Every,
     Matcher,
-    Nothing,
+    NothingMatcher,
     OneRune,
     PanicError,
     Prefix,
@@ -45,7 +45,7 @@ _RANGE = re.compile("(?=(.)-(.))", re.DOTALL)
 """What may be a range: `-` need not stand in a class."""
 _NEVER = r"[^\x00-\x{10FFFF}]"
 _ANY = ".*"
-_ALWAYS_THE_SAME: dict[type, str] = {Nothing: "", AnyThing: _ANY, Tree: _NEVER}
+_ALWAYS_THE_SAME: dict[type, str] = {NothingMatcher: "", AnythingMatcher: _ANY, Tree: _NEVER}
 """What these find; a tree only matches."""
 _MAX_OVERLAPS = 4
 """Ways in which the two ends of `ab*ba` overlap that are written out."""
@@ -137,7 +137,7 @@ class _Translation:
             return self._wider(whole)
         if inner and _finds_nothing(pivot) and right and _takes_nothing(right):
             # A tree never matches the empty text.
-            takes_anything = isinstance(pivot, AnyThing) or isinstance(right, AnyThing)
+            takes_anything = isinstance(pivot, AnythingMatcher) or isinstance(right, AnythingMatcher)
             return ".+" if takes_anything else self._wider(whole)
         return whole
 
@@ -173,7 +173,7 @@ class _Translation:
                 return _either(self._slice(branch, length) for branch in branches)
             case Row(pieces=pieces) if piece.length == length and is_fixed(piece):
                 return "".join([self._slice(one, one.length) for one in pieces])
-            case AnyThing():
+            case AnythingMatcher():
                 return f".{{{length}}}"
             case Prefix(text, ()) if len(text) <= length:
                 return f"{_literal(text)}.{{{length - len(text)}}}"

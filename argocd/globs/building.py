@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from argocd.globs import parsing as parsed
 from argocd.globs.matchers import (
     VARIES,
-    AnyRun,
-    AnyThing,
+    AnyRunMatcher,
+    AnythingMatcher,
     AtLeast,
     AtMost,
     Contains,
     Every,
     Matcher,
-    Nothing,
+    NothingMatcher,
     OneRune,
     Prefix,
     PrefixSuffix,
@@ -35,7 +35,7 @@ _COPYING = 3
 """What a step costs it where it copies pieces into a row."""
 
 
-_ANY_THING = AnyThing()
+_ANY_THING = AnythingMatcher()
 
 
 def build(pattern: parsed.Sequence, separators: str) -> Matcher:
@@ -48,7 +48,7 @@ class _Building:
         self._any_one = OneRune(
             tuple((ord(one), ord(one)) for one in separators), negated=True, leaves_out=self._separators
         )
-        self._any_run: Matcher = AnyRun(self._separators) if self._separators else _ANY_THING
+        self._any_run: Matcher = AnyRunMatcher(self._separators) if self._separators else _ANY_THING
         self._steps = 0
         self._cost = 0
 
@@ -71,7 +71,7 @@ class _Building:
                 return self._any_run
             case parsed.AnyThing():
                 return _ANY_THING
-        return Nothing()
+        return NothingMatcher()
 
     def _choice(self, branches: tuple[parsed.Sequence, ...]) -> Matcher:
         self._spend(10 + len(branches) ** 2)
@@ -162,9 +162,9 @@ def _ends(pieces: Sequence[Matcher]) -> tuple[list[int], list[int]]:
 
 def _leaves_out(piece: Matcher) -> tuple[bytes, ...] | None:
     match piece:
-        case AnyThing():
+        case AnythingMatcher():
             return ()
-        case AnyRun(separators):
+        case AnyRunMatcher(separators):
             return separators
         case OneRune():
             return piece.leaves_out
@@ -176,7 +176,7 @@ def _repetition(pieces: tuple[Matcher, ...]) -> Matcher:
     single = sum(isinstance(piece, OneRune) for piece in pieces)
     separators = _leaves_out(pieces[0]) or ()
     if not single:
-        return AnyRun(separators) if separators else _ANY_THING
+        return AnyRunMatcher(separators) if separators else _ANY_THING
     bounded = single == len(pieces)
     if not bounded and not separators:
         return AtLeast(single)
@@ -224,19 +224,19 @@ def _tree(pivot: Matcher, left: Matcher | None, right: Matcher | None) -> Matche
     if not isinstance(pivot, Text):
         return Tree(pivot, left, right)
     match left, right:
-        case AnyThing(), AnyThing():
+        case AnythingMatcher(), AnythingMatcher():
             return Contains(pivot.text)
-        case AnyThing(), None:
+        case AnythingMatcher(), None:
             return Suffix(pivot.text)
-        case None, AnyThing():
+        case None, AnythingMatcher():
             return Prefix(pivot.text)
         case None, Suffix(text, None):
             return PrefixSuffix(pivot.text, text)
         case Prefix(text, ()), None:
             return PrefixSuffix(text, pivot.text)
-        case AnyRun(separators), None:
+        case AnyRunMatcher(separators), None:
             return Suffix(pivot.text, separators)
-        case None, AnyRun(separators):
+        case None, AnyRunMatcher(separators):
             return Prefix(pivot.text, separators)
     return Tree(pivot, left, right)
 

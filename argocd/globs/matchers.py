@@ -104,7 +104,7 @@ class Matcher(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Nothing:
+class NothingMatcher:
     length: ClassVar[int] = 0
 
     def matches(self, run: Run, start: int, end: int) -> bool:
@@ -154,7 +154,7 @@ class OneRune:
 
 
 @dataclass(frozen=True, slots=True)
-class AnyThing:
+class AnythingMatcher:
     length: ClassVar[int] = VARIES
 
     def matches(self, run: Run, start: int, end: int) -> bool:
@@ -165,7 +165,7 @@ class AnyThing:
 
 
 @dataclass(frozen=True, slots=True)
-class AnyRun:
+class AnyRunMatcher:
     separators: tuple[bytes, ...]
     length: ClassVar[int] = VARIES
 

@@ -34,7 +34,7 @@ _LONG_TEXT = 240
 _BRACES = re.compile(r"\\.|\[[^\]]*\]|[{}]", re.DOTALL)
 
 
-class Kind(Enum):
+class SurpriseKind(Enum):
     PANICS = auto()
     HANGS = auto()
     MISLEADS = auto()
@@ -42,7 +42,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Surprise:
-    kind: Kind
+    kind: SurpriseKind
     message: str
 
 
@@ -65,8 +65,8 @@ def _remembered(pattern: str, separators: str) -> tuple[Surprise, ...]:
     tree = parsed.parse(pattern)
     shown = list(_tried(tree, glob, separators))
     # Beside a panic it does not matter what else the pattern might mean.
-    grave = tuple(surprise for surprise in shown if surprise.kind is not Kind.MISLEADS)
-    return grave or (*shown, *(Surprise(Kind.MISLEADS, note) for note in _notes(pattern, tree)))
+    grave = tuple(surprise for surprise in shown if surprise.kind is not SurpriseKind.MISLEADS)
+    return grave or (*shown, *(Surprise(SurpriseKind.MISLEADS, note) for note in _notes(pattern, tree)))
 
 
 def reads_as(pattern: str, text: str, separators: str = "") -> bool | None:
@@ -77,7 +77,7 @@ def reads_as(pattern: str, text: str, separators: str = "") -> bool | None:
 
 
 def _too_long() -> Surprise:
-    return Surprise(Kind.HANGS, "Argo CD would hang on this pattern: it takes too long to read")
+    return Surprise(SurpriseKind.HANGS, "Argo CD would hang on this pattern: it takes too long to read")
 
 
 def _overlap(glob: globs.Glob, left: str, right: str) -> tuple[Surprise, ...]:
@@ -100,20 +100,21 @@ def _misleads(text: str, *, matches: bool) -> Surprise:
         if matches
         else "does not match {} although it reads as if it did"
     )
-    return Surprise(Kind.MISLEADS, f"to Argo CD this {said.format(shown)}")
+    return Surprise(SurpriseKind.MISLEADS, f"to Argo CD this {said.format(shown)}")
 
 
 def _tried(tree: parsed.Sequence, glob: globs.Glob, separators: str) -> Iterator[Surprise]:
     """At most one surprise of each kind: the first text that shows it."""
     textbook = _textbook(tree, separators)
-    shown: set[Kind] = set()
+    shown: set[SurpriseKind] = set()
     for text in dict.fromkeys([*_long_texts(tree), *_samples(tree, separators), ""]):
         verdict = glob.match(text)
         if verdict is Verdict.PANIC:
-            surprise = Surprise(Kind.PANICS, f"Argo CD panics when it compares this with '{text}'")
+            surprise = Surprise(SurpriseKind.PANICS, f"Argo CD panics when it compares this with '{text}'")
         elif verdict is Verdict.HANG:
             surprise = Surprise(
-                Kind.HANGS, f"Argo CD would hang on this: comparing it with '{text[:20]}…' takes for ever"
+                SurpriseKind.HANGS,
+                f"Argo CD would hang on this: comparing it with '{text[:20]}…' takes for ever",
             )
         elif bool(textbook.search(text)) != (verdict is Verdict.YES):
             surprise = _misleads(text, matches=verdict is Verdict.YES)
@@ -122,7 +123,7 @@ def _tried(tree: parsed.Sequence, glob: globs.Glob, separators: str) -> Iterator
         if surprise.kind not in shown:
             shown.add(surprise.kind)
             yield surprise
-        if surprise.kind is Kind.HANGS:
+        if surprise.kind is SurpriseKind.HANGS:
             return
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from argocd import globs
 from argocd.globs.covering import is_literal
-from argocd.impersonation.derivation import Entry, entries_of, is_forbidden
+from argocd.impersonation.derivation import ServiceAccountEntry, entries_of, is_forbidden
 from argocd.judging.configuration import Behaviour
 
 PROPOSED_DEFAULT = "default"
@@ -51,7 +51,7 @@ def grants_for(project: Mapping[str, Any], *, behaviour: Behaviour = Behaviour.R
     )
 
 
-def account_of(entry: Entry) -> tuple[str, str]:
+def account_of(entry: ServiceAccountEntry) -> tuple[str, str]:
     """Namespace and name of the account; the namespace is empty where the application decides it."""
     namespace, colon, name = entry.account.partition(":")
     if colon:
@@ -68,7 +68,7 @@ class SyncAccounts:
 
     def __init__(self, *, argocd_namespace: str) -> None:
         self._argocd_namespace = argocd_namespace
-        self._entries: dict[str, tuple[Entry, ...]] = {}
+        self._entries: dict[str, tuple[ServiceAccountEntry, ...]] = {}
         self._certain: Counter[tuple[str, str]] = Counter()
         self._patterns: dict[str, Counter[str]] = {}
 
@@ -89,7 +89,7 @@ class SyncAccounts:
         patterns = self._patterns.get(name, ())
         return any(globs.match(pattern, text) is globs.Verdict.YES for pattern in patterns for text in here)
 
-    def _count(self, entry: Entry, step: int) -> None:
+    def _count(self, entry: ServiceAccountEntry, step: int) -> None:
         if ":" in entry.account or is_literal(entry.namespace):
             namespace, name = account_of(entry)
             key = (namespace or self._argocd_namespace, name)

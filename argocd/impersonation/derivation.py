@@ -19,7 +19,7 @@ UNMATCHED_IS_NO_ERROR_SINCE: Version = (3, 5)
 GLOBAL_ENTRIES_SINCE: Version = (3, 5)
 
 
-class Entry(NamedTuple):
+class ServiceAccountEntry(NamedTuple):
     """One of `destinationServiceAccounts`; `place` is where it stands in the list that it came from."""
 
     server: str
@@ -40,7 +40,7 @@ _EVERYTHING = frozenset({"*", "**"})
 _FIELDS = ("server", "namespace", "defaultServiceAccount")
 
 
-class Outcome(StrEnum):
+class AccountOutcome(StrEnum):
     ACCOUNT = "the account of an entry"
     DEFAULT = "the account default, as the proposal has it"
     CONTROLLER = "Argo CD's own credentials"
@@ -53,20 +53,20 @@ class Outcome(StrEnum):
 class Derivation:
     """`user` is whom Argo CD impersonates, `error` what it says instead, `entry` what decided."""
 
-    outcome: Outcome
+    outcome: AccountOutcome
     user: str = ""
     error: str = ""
-    entry: Entry | None = None
+    entry: ServiceAccountEntry | None = None
 
 
-def entries_of(project: Mapping[str, Any] | None) -> tuple[Entry, ...]:
+def entries_of(project: Mapping[str, Any] | None) -> tuple[ServiceAccountEntry, ...]:
     return entries_in(reading.sequence(project, "spec", "destinationServiceAccounts"))
 
 
-def entries_in(items: Iterable[Any]) -> tuple[Entry, ...]:
+def entries_in(items: Iterable[Any]) -> tuple[ServiceAccountEntry, ...]:
     return tuple(
         [
-            Entry._make((*reading.fields(item, _FIELDS), index))
+            ServiceAccountEntry._make((*reading.fields(item, _FIELDS), index))
             for index, item in enumerate(items)
             if type(item) is dict or isinstance(item, Mapping)
         ]
@@ -85,7 +85,11 @@ def user_of(account: str, *, namespace: str) -> str:
 
 
 def derive(
-    entries: Iterable[Entry], *, server: str, destination_namespace: str, application_namespace: str
+    entries: Iterable[ServiceAccountEntry],
+    *,
+    server: str,
+    destination_namespace: str,
+    application_namespace: str,
 ) -> Derivation:
     """The first entry that matches decides, and a pattern that does not compile ends the walk.
 
@@ -102,46 +106,46 @@ def derive(
         if at_server and in_namespace:
             if is_forbidden(entry.account):
                 error = f"default service account contains invalid chars '{entry.account}'"
-                return Derivation(Outcome.INVALID, error=error, entry=entry)
+                return Derivation(AccountOutcome.INVALID, error=error, entry=entry)
             user = user_of(entry.account, namespace=destination_namespace or application_namespace)
-            return Derivation(Outcome.ACCOUNT, user=user, entry=entry)
-    return Derivation(Outcome.UNMATCHED)
+            return Derivation(AccountOutcome.ACCOUNT, user=user, entry=entry)
+    return Derivation(AccountOutcome.UNMATCHED)
 
 
-def _match(pattern: str, text: str, what: str, entry: Entry) -> bool | Derivation:
+def _match(pattern: str, text: str, what: str, entry: ServiceAccountEntry) -> bool | Derivation:
     if error := globs.compiled(pattern).error:
         return Derivation(
-            Outcome.INVALID, error=f"invalid glob pattern for destination {what}: {error}", entry=entry
+            AccountOutcome.INVALID, error=f"invalid glob pattern for destination {what}: {error}", entry=entry
         )
     verdict = globs.match(pattern, text)
     if verdict in {globs.Verdict.YES, globs.Verdict.NO}:
         return verdict is globs.Verdict.YES
     error = f"the pattern '{pattern}' for the destination {what} ends in a {verdict}"
-    return Derivation(Outcome.PANIC, error=error, entry=entry)
+    return Derivation(AccountOutcome.PANIC, error=error, entry=entry)
 
 
 def account_for(
     application: Mapping[str, Any],
     *,
-    entries: Iterable[Entry],
+    entries: Iterable[ServiceAccountEntry],
     server: str,
     settings: Settings,
     configuration: Configuration,
 ) -> Derivation:
     """As whom the application syncs, with what its Argo CD does where no entry matches."""
     if not settings.impersonation.enabled:
-        return Derivation(Outcome.CONTROLLER)
+        return Derivation(AccountOutcome.CONTROLLER)
     namespace = reading.text(application, "spec", "destination", "namespace")
     own = reading.text(application, "metadata", "namespace")
     found = derive(entries, server=server, destination_namespace=namespace, application_namespace=own)
-    if found.outcome is not Outcome.UNMATCHED:
+    if found.outcome is not AccountOutcome.UNMATCHED:
         return found
     if configuration.impersonation.behaviour is Behaviour.PROPOSAL:
-        return Derivation(Outcome.DEFAULT, user=user_of("default", namespace=namespace or own))
+        return Derivation(AccountOutcome.DEFAULT, user=user_of("default", namespace=namespace or own))
     if not settings.impersonation.enforced:
-        return Derivation(Outcome.CONTROLLER)
+        return Derivation(AccountOutcome.CONTROLLER)
     if configuration.argocd.version < UNMATCHED_IS_NO_ERROR_SINCE:
         # Before 3.5 the message named the namespace in which the account would have been looked for.
         namespace = namespace or own
     error = f"no matching service account found for destination server {server} and namespace {namespace}"
-    return Derivation(Outcome.UNMATCHED, error=error)
+    return Derivation(AccountOutcome.UNMATCHED, error=error)

@@ -59,7 +59,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class User:
     """Who asks; empty in a pipeline, where nobody has asked yet."""
 
     user: str = ""
@@ -91,7 +91,7 @@ class Case:
     surroundings: Surroundings
     old: Object | None = None
     operation: Operation = Operation.CREATE
-    writer: Writer = field(default_factory=Writer)
+    writer: User = field(default_factory=User)
     facts: dict[Callable[["Case"], Any], Any] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -108,7 +108,7 @@ Check = Callable[[Case], Iterable[Finding]]
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class SharedLook:
     """The check of a rule that shares one look at the case with others: where that finds nothing, none is asked."""
 
     notice: Callable[[Case], Any]

@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from argocd import names
-from argocd.judging.case import Action, Profile, Rule, Writer
+from argocd.judging.case import Action, Profile, Rule, User
 
 Version = tuple[int, ...]
 
@@ -81,7 +81,7 @@ class Exemption:
     until: date | None = None
     reason: str = ""
 
-    def covers(self, rule: str, *, namespace: str, name: str, writer: Writer, today: date) -> bool:
+    def covers(self, rule: str, *, namespace: str, name: str, writer: User, today: date) -> bool:
         return (
             (self.until is None or today <= self.until)
             and any(wanted in {rule, group_of(rule)} for wanted in self.rules)
@@ -122,7 +122,7 @@ class Tracking:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Impersonation:
+class ImpersonationOptions:
     behaviour: Behaviour = Behaviour.RELEASE
     check_writer: bool = False
 
@@ -138,7 +138,7 @@ class Configuration:
     argocd: ArgoCD = field(default_factory=ArgoCD)
     agents: Agents = field(default_factory=Agents)
     tracking: Tracking = field(default_factory=Tracking)
-    impersonation: Impersonation = field(default_factory=Impersonation)
+    impersonation: ImpersonationOptions = field(default_factory=ImpersonationOptions)
 
     def policy_for(self, namespace: str) -> NamespacePolicy | None:
         """The first entry of `namespaces` that is about this one."""
@@ -174,7 +174,7 @@ class Configuration:
         return action
 
     def exemption_for(
-        self, rule: str, *, namespace: str, name: str, writer: Writer, today: date
+        self, rule: str, *, namespace: str, name: str, writer: User, today: date
     ) -> Exemption | None:
         """The first exemption that covers a finding of the rule; its use is to be reported."""
         for exemption in self.exemptions:

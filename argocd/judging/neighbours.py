@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class KnownCluster:
     """What a cluster secret says, less its credentials."""
 
     server: str
@@ -25,11 +25,11 @@ class Neighbours(Protocol):
         """The project in Argo CD's namespace; an empty mapping where it is known not to exist."""
         ...
 
-    def clusters_by_name(self, name: str) -> Sequence[Cluster] | None: ...
+    def clusters_by_name(self, name: str) -> Sequence[KnownCluster] | None: ...
 
-    def clusters_by_server(self, server: str) -> Sequence[Cluster] | None: ...
+    def clusters_by_server(self, server: str) -> Sequence[KnownCluster] | None: ...
 
-    def clusters_of_project(self, project: str) -> Sequence[Cluster] | None: ...
+    def clusters_of_project(self, project: str) -> Sequence[KnownCluster] | None: ...
 
     def repositories_of_project(self, project: str) -> Sequence[str] | None:
         """URLs of repository secrets that are scoped to the project."""
@@ -76,13 +76,13 @@ class Nothing:
     def project(self, name: str) -> Mapping[str, Any] | None:
         return None
 
-    def clusters_by_name(self, name: str) -> Sequence[Cluster] | None:
+    def clusters_by_name(self, name: str) -> Sequence[KnownCluster] | None:
         return None
 
-    def clusters_by_server(self, server: str) -> Sequence[Cluster] | None:
+    def clusters_by_server(self, server: str) -> Sequence[KnownCluster] | None:
         return None
 
-    def clusters_of_project(self, project: str) -> Sequence[Cluster] | None:
+    def clusters_of_project(self, project: str) -> Sequence[KnownCluster] | None:
         return None
 
     def repositories_of_project(self, project: str) -> Sequence[str] | None:

@@ -10,7 +10,7 @@ from typing import Any
 import re2
 
 from argocd import names
-from argocd.judging.case import Surroundings, Writer
+from argocd.judging.case import Surroundings, User
 from argocd.judging.configuration import Configuration, matches
 
 _CLEANERS = frozenset({names.GARBAGE_COLLECTOR, names.NAMESPACE_CONTROLLER, names.CONTROLLER_MANAGER})
@@ -24,21 +24,21 @@ def service_account(user: str) -> tuple[str, str] | None:
     return namespace, name
 
 
-def is_kubernetes_cleaning_up(writer: Writer) -> bool:
+def is_kubernetes_cleaning_up(writer: User) -> bool:
     """The garbage collector or the namespace controller, whose requests always pass."""
     return writer.user in _CLEANERS
 
 
-def is_tiphys(writer: Writer, *, namespace: str = names.TIPHYS_NAMESPACE) -> bool:
+def is_tiphys(writer: User, *, namespace: str = names.TIPHYS_NAMESPACE) -> bool:
     return service_account(writer.user) == (namespace, names.TIPHYS_WEBHOOK_ACCOUNT)
 
 
-def is_remote_argocd(writer: Writer) -> bool:
+def is_remote_argocd(writer: User) -> bool:
     """An Argo CD that lives elsewhere and reaches this cluster with the account it made here."""
     return writer.user == names.ARGOCD_MANAGER
 
 
-def is_argocd(writer: Writer, surroundings: Surroundings) -> bool:
+def is_argocd(writer: User, surroundings: Surroundings) -> bool:
     """One of Argo CD's own accounts or, while impersonation is on, one that a project names."""
     configuration = surroundings.configuration
     return (
@@ -48,12 +48,12 @@ def is_argocd(writer: Writer, surroundings: Surroundings) -> bool:
     )
 
 
-def is_principal(writer: Writer, configuration: Configuration) -> bool:
+def is_principal(writer: User, configuration: Configuration) -> bool:
     added = configuration.agents.principal_identities
     return _is_one_of(writer, configuration, names.PRINCIPAL_ACCOUNTS, added)
 
 
-def is_agent(writer: Writer, configuration: Configuration) -> bool:
+def is_agent(writer: User, configuration: Configuration) -> bool:
     """An agent's sidecar on a workload cluster, or a writer that `agents.identity` takes for an agent."""
     added = configuration.agents.agent_identities
     return _is_one_of(writer, configuration, names.AGENT_ACCOUNTS, added) or bool(
@@ -61,12 +61,12 @@ def is_agent(writer: Writer, configuration: Configuration) -> bool:
     )
 
 
-def is_replica(writer: Writer, configuration: Configuration) -> bool:
+def is_replica(writer: User, configuration: Configuration) -> bool:
     added = configuration.agents.replica_identities
     return _is_one_of(writer, configuration, names.REPLICA_ACCOUNTS, added)
 
 
-def agent_named(writer: Writer, configuration: Configuration) -> str:
+def agent_named(writer: User, configuration: Configuration) -> str:
     """The agent that the writer belongs to by `agents.identity`, or nothing."""
     if not configuration.agents.identity or not writer.user:
         return ""
@@ -74,7 +74,7 @@ def agent_named(writer: Writer, configuration: Configuration) -> str:
     return (found.group("agent") or "") if found else ""
 
 
-def is_impersonated(writer: Writer, surroundings: Surroundings) -> bool:
+def is_impersonated(writer: User, surroundings: Surroundings) -> bool:
     """Whether a project lets Argo CD sync as this account. Unknown projects name nobody."""
     account = service_account(writer.user)
     if account is None:
@@ -83,7 +83,7 @@ def is_impersonated(writer: Writer, surroundings: Surroundings) -> bool:
 
 
 def _is_one_of(
-    writer: Writer, configuration: Configuration, accounts: Iterable[str], added: tuple[str, ...]
+    writer: User, configuration: Configuration, accounts: Iterable[str], added: tuple[str, ...]
 ) -> bool:
     if not writer.user:
         return False

@@ -10,21 +10,21 @@ from argocd.go import regexp2
 _TROUBLE = frozenset({Verdict.PANIC, Verdict.HANG})
 
 
-class Mode(StrEnum):
+class ListMode(StrEnum):
     EXACT = "exact"
     GLOB = "glob"
     REGEXP = "regexp"
     """An entry between slashes is a regular expression; if it does not match it is still tried as a glob."""
 
 
-def in_list(entries: Iterable[str], text: str, *, mode: Mode = Mode.REGEXP) -> Verdict:
+def in_list(entries: Iterable[str], text: str, *, mode: ListMode = ListMode.REGEXP) -> Verdict:
     """Whether one of the entries is about the text."""
     verdict = Verdict.NO
     for entry in entries:
-        if mode is Mode.EXACT:
+        if mode is ListMode.EXACT:
             found = Verdict.YES if entry == text else Verdict.NO
         else:
-            found = _expression(entry, text) if mode is Mode.REGEXP else Verdict.NO
+            found = _expression(entry, text) if mode is ListMode.REGEXP else Verdict.NO
             if found is not Verdict.YES and found is not Verdict.PANIC:
                 tried = globs.match(entry, text)
                 found = found if tried is Verdict.NO else tried

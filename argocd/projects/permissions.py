@@ -10,7 +10,7 @@ from typing import Any
 from argocd import reading
 from argocd.globs import Verdict
 from argocd.go import filepath
-from argocd.judging.neighbours import Cluster, Neighbours
+from argocd.judging.neighbours import KnownCluster, Neighbours
 from argocd.projects import pattern_lists
 from argocd.projects.global_projects import global_projects_of
 from argocd.settings import git_urls
@@ -69,7 +69,7 @@ def destination_permitted(
     server: str,
     name: str,
     namespace: str,
-    project_clusters: Sequence[Cluster] | None = (),
+    project_clusters: Sequence[KnownCluster] | None = (),
 ) -> Verdict:
     """`server` and `name` are those of the cluster that the destination resolves to.
 
@@ -143,8 +143,8 @@ def resource_problem(
     name: str,
     namespace: str,
     namespaced: bool | None,
-    cluster: Cluster,
-    project_clusters: Sequence[Cluster] | None = (),
+    cluster: KnownCluster,
+    project_clusters: Sequence[KnownCluster] | None = (),
 ) -> str:
     """Why the controller would refuse to sync an object; empty where it would not.
 
@@ -189,7 +189,7 @@ def effective_project(project: Project, *, settings: Settings, neighbours: Neigh
     return {**project, "spec": spec}
 
 
-def _own_destinations(clusters: Iterable[Cluster]) -> Iterable[dict[str, str]]:
+def _own_destinations(clusters: Iterable[KnownCluster]) -> Iterable[dict[str, str]]:
     for cluster in clusters:
         for namespace in cluster.namespaces or ("*",):
             yield {"server": cluster.server, "namespace": namespace}

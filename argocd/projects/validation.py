@@ -29,7 +29,7 @@ class Code(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ValidationProblem:
     """`rule` is the id of the rule that reports it."""
 
     rule: str
@@ -38,7 +38,7 @@ class Problem:
     code: Code = Code.INVALID_ARGUMENT
 
 
-def validate(project: Mapping[str, Any], *, version: Version) -> list[Problem]:
+def validate(project: Mapping[str, Any], *, version: Version) -> list[ValidationProblem]:
     """Everything that the API server would refuse, in the order in which it would find it."""
     return _Validation(project, version).problems
 
@@ -52,7 +52,7 @@ class _Validation:
     __slots__ = ("_project", "_version", "problems")
 
     def __init__(self, project: Mapping[str, Any], version: Version) -> None:
-        self.problems: list[Problem] = []
+        self.problems: list[ValidationProblem] = []
         self._version = version
         spec = self._mapping(project.get("spec"), "spec")
         metadata = self._mapping(project.get("metadata"), "metadata")
@@ -68,12 +68,12 @@ class _Validation:
     def _add(
         self, rule: str, where: _Where, rest: str, message: str, code: Code = Code.INVALID_ARGUMENT
     ) -> None:
-        self.problems.append(Problem(rule, f"spec.{where[0]}[{where[1]}]{rest}", message, code))
+        self.problems.append(ValidationProblem(rule, f"spec.{where[0]}[{where[1]}]{rest}", message, code))
 
     # -- what is there, and whether it is what it should be --------------------------------------------------
 
     def _wrong(self, path: str, wanted: str) -> None:
-        self.problems.append(Problem("project/shape", path, f"must be {wanted}"))
+        self.problems.append(ValidationProblem("project/shape", path, f"must be {wanted}"))
 
     def _mapping(self, value: Any, path: str) -> Mapping[str, Any]:
         if isinstance(value, Mapping):

@@ -10,7 +10,7 @@ from argocd import names, reading
 from argocd.agents import autonomous_projects
 from argocd.agents.autonomous_projects import owner_for, owner_of
 from argocd.go.net_url import query_parameter
-from argocd.judging.case import Action, Case, Finding, Kind, Look, Profile, Rule
+from argocd.judging.case import Action, Case, Finding, Kind, Profile, Rule, SharedLook
 from argocd.judging.configuration import Role
 from argocd.judging.memo import Remembered
 from argocd.rules import examples
@@ -161,7 +161,7 @@ _advising = partial(_protecting, profile=Profile.RECOMMENDED, action=Action.WARN
 RULES: tuple[Rule, ...] = (
     _protecting(
         id="agent/project-name",
-        check=Look(_agents_project, _project_name),
+        check=SharedLook(_agents_project, _project_name),
         title="An agent's project has the agent's name before its own",
         explanation=(
             "On the control plane the projects of all agents share one namespace, so argocd-agent calls each "
@@ -171,14 +171,14 @@ RULES: tuple[Rule, ...] = (
     ),
     _protecting(
         id="agent/project-namespace",
-        check=Look(_agents_project, _project_namespace),
+        check=SharedLook(_agents_project, _project_namespace),
         title="An agent's project is in Argo CD's namespace",
         explanation="Argo CD reads projects in its own namespace only, and argocd-agent writes them there.",
         bad=example_project(SETTLED, namespace="edge-1"),
     ),
     _protecting(
         id="agent/project-name-taken",
-        check=Look(_agents_project, _project_name_taken),
+        check=SharedLook(_agents_project, _project_name_taken),
         title="An agent's project takes nobody else's name",
         explanation=(
             "The project b-c of an agent a and the project c of an agent a-b are both called a-b-c, and a project "
@@ -188,7 +188,7 @@ RULES: tuple[Rule, ...] = (
     ),
     _protecting(
         id="agent/project-content",
-        check=Look(_agents_project, _project_content),
+        check=SharedLook(_agents_project, _project_content),
         reads=(*_MARKS, "spec.destinations", "spec.roles"),
         title="An agent's project means that agent alone",
         explanation=(
@@ -215,7 +215,7 @@ RULES: tuple[Rule, ...] = (
     ),
     _advising(
         id="agent/project-service-accounts",
-        check=Look(_agents_project, _project_accounts),
+        check=SharedLook(_agents_project, _project_accounts),
         reads=(*_MARKS, "spec.destinationServiceAccounts"),
         title="An agent's service accounts mean the agent's cluster",
         explanation=(
@@ -229,7 +229,7 @@ RULES: tuple[Rule, ...] = (
     ),
     _advising(
         id="agent/service-account-server",
-        check=Look(_for_agents, _account_server),
+        check=SharedLook(_for_agents, _account_server),
         reads=(*_MARKS, "spec.destinationServiceAccounts"),
         title="A service account for an agent's cluster is matched on that cluster",
         explanation=(

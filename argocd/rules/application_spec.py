@@ -5,7 +5,7 @@ from functools import partial
 
 from argocd import names, reading
 from argocd.applications import destinations, sources
-from argocd.applications.sources import Problem
+from argocd.applications.sources import SourceProblem
 from argocd.go import net_url
 from argocd.judging.case import Action, Case, Finding, Kind, Profile, Rule
 from argocd.rules import examples
@@ -13,7 +13,7 @@ from argocd.rules import examples
 _SOURCES = ("spec.sources", "spec.sourceHydrator")
 
 
-def _findings(rule: str, problems: Iterable[Problem], hint: str) -> Iterator[Finding]:
+def _findings(rule: str, problems: Iterable[SourceProblem], hint: str) -> Iterator[Finding]:
     for problem in problems:
         yield Finding(rule, problem.path, problem.message, hint)
 

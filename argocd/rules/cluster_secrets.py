@@ -12,7 +12,7 @@ from argocd.settings import cluster_config, secrets
 from argocd.settings.cluster_config import ClusterConfig, Defect
 
 if TYPE_CHECKING:
-    from argocd.judging.neighbours import Cluster
+    from argocd.judging.neighbours import KnownCluster
 
 _CONFIG = "data.config"
 
@@ -99,7 +99,7 @@ def _shard(case: Case) -> Iterator[Finding]:
         )
 
 
-def _others(case: Case, found: "Sequence[Cluster] | None") -> str:
+def _others(case: Case, found: "Sequence[KnownCluster] | None") -> str:
     own = reading.text(case.object, "metadata", "name")
     return ", ".join(cluster.secret for cluster in found or () if cluster.secret != own)
 

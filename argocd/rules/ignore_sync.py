@@ -5,7 +5,7 @@ from functools import partial
 
 from argocd import names
 from argocd.agents import ignore_sync
-from argocd.agents.ignore_sync import Change
+from argocd.agents.ignore_sync import IgnoreSyncChange
 from argocd.judging.case import Action, Case, Finding, Kind, Operation, Profile, Rule
 from argocd.rules import examples
 
@@ -35,7 +35,7 @@ def _no_effect(case: Case) -> Iterator[Finding]:
 
 
 def _added(case: Case) -> Iterator[Finding]:
-    if ignore_sync.change(case.old, case.object) is Change.WITHDRAWN:
+    if ignore_sync.change(case.old, case.object) is IgnoreSyncChange.WITHDRAWN:
         yield Finding(
             "ignore-sync/added",
             _LABEL,
@@ -45,7 +45,7 @@ def _added(case: Case) -> Iterator[Finding]:
 
 
 def _removed(case: Case) -> Iterator[Finding]:
-    if ignore_sync.change(case.old, case.object) is Change.SYNCED:
+    if ignore_sync.change(case.old, case.object) is IgnoreSyncChange.SYNCED:
         yield Finding(
             "ignore-sync/removed",
             _LABEL,

@@ -6,8 +6,8 @@ from argocd import names
 from argocd.globs.covering import covers, is_literal
 from argocd.impersonation import derivation
 from argocd.impersonation.accounts import account_of
-from argocd.impersonation.derivation import Entry, entries_of
-from argocd.judging.case import Action, Case, Finding, Kind, Look, Profile, Rule
+from argocd.impersonation.derivation import ServiceAccountEntry, entries_of
+from argocd.judging.case import Action, Case, Finding, Kind, Profile, Rule, SharedLook
 from argocd.judging.memo import Remembered
 from argocd.kubernetes_names import is_account
 from argocd.rules import examples
@@ -18,7 +18,7 @@ _KUBE_SYSTEM = "kube-system"
 
 
 @Remembered
-def own_entries(case: Case) -> tuple[Entry, ...]:
+def own_entries(case: Case) -> tuple[ServiceAccountEntry, ...]:
     return entries_of(case.object)
 
 
@@ -36,13 +36,13 @@ def _account_name(case: Case) -> Iterator[Finding]:
 
 
 @Remembered
-def _odd_servers(case: Case) -> Iterator[tuple[Entry, str]]:
+def _odd_servers(case: Case) -> Iterator[tuple[ServiceAccountEntry, str]]:
     for entry in case.once(own_entries):
         if problem := _server_problem(entry.server):
             yield entry, problem
 
 
-def _server(case: Case, odd: Iterable[tuple[Entry, str]]) -> Iterator[Finding]:
+def _server(case: Case, odd: Iterable[tuple[ServiceAccountEntry, str]]) -> Iterator[Finding]:
     for entry, problem in odd:
         yield Finding("impersonation/server", f"{entry.path}.server", problem, _better_server(entry, case))
 
@@ -57,7 +57,7 @@ def _server_problem(server: str) -> str:
     return f"'{server}' is no URL, and entries are compared with the URLs of clusters"
 
 
-def _better_server(entry: Entry, case: Case) -> str:
+def _better_server(entry: ServiceAccountEntry, case: Case) -> str:
     server = entry.server.rstrip("/") if "://" in entry.server else ""
     if entry.server == names.IN_CLUSTER_NAME:
         server = names.IN_CLUSTER_SERVER
@@ -81,7 +81,7 @@ def _catch_all(case: Case) -> Iterator[Finding]:
 
 
 def _shadowed(case: Case) -> Iterator[Finding]:
-    before: list[Entry] = []
+    before: list[ServiceAccountEntry] = []
     for entry in case.once(own_entries):
         if any(one.is_catch_all for one in before):
             return
@@ -172,7 +172,7 @@ RULES = (
         ),
         bad=project_with("server: in-cluster, namespace: shop, defaultServiceAccount: deployer"),
         good=_GOOD,
-        check=Look(_odd_servers, _server),
+        check=SharedLook(_odd_servers, _server),
     ),
     Rule(
         id="impersonation/catch-all-not-last",

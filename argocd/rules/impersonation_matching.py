@@ -8,7 +8,7 @@ from argocd.applications import destinations
 from argocd.globs.covering import is_literal
 from argocd.impersonation import derivation
 from argocd.impersonation.accounts import account_of
-from argocd.impersonation.derivation import Entry, Outcome, entries_of
+from argocd.impersonation.derivation import AccountOutcome, ServiceAccountEntry, entries_of
 from argocd.judging import writers
 from argocd.judging.case import Action, Case, Finding, Kind, Profile, Rule
 from argocd.judging.configuration import Behaviour
@@ -30,7 +30,7 @@ def _needs_accounts(case: Case) -> bool:
     )
 
 
-def _all_entries(project: Mapping[str, Any], case: Case) -> tuple[Entry, ...] | None:
+def _all_entries(project: Mapping[str, Any], case: Case) -> tuple[ServiceAccountEntry, ...] | None:
     """The project's own entries, then those of its global projects; None where one is not known."""
     own = case.once(own_entries) if project is case.object else entries_of(project)
     surroundings = case.surroundings
@@ -63,7 +63,7 @@ def _destination_without_account(case: Case) -> Iterator[Finding]:
             destination_namespace=namespace,
             application_namespace=case.surroundings.configuration.argocd.namespace,
         )
-        if found.outcome is Outcome.UNMATCHED:
+        if found.outcome is AccountOutcome.UNMATCHED:
             message = f"no entry names an account for {server} and namespace '{namespace}': applications there fail to sync"
             yield Finding(rule, f"spec.destinations[{index}]", message, hint)
 

@@ -7,7 +7,7 @@ from argocd import reading
 from argocd.applications import destinations
 from argocd.applications.project_impact import deletion_problem, impact_of
 from argocd.judging.case import Action, Case, Finding, Operation, Profile, Rule
-from argocd.judging.neighbours import Cluster
+from argocd.judging.neighbours import KnownCluster
 from argocd.projects.permissions import effective_project
 from argocd.rules import examples
 from argocd.rules.project_spec import PROJECT
@@ -23,7 +23,7 @@ def _update(case: Case) -> Iterator[Finding]:
     if case.old is None or not applications:
         return
 
-    def resolve(destination: Mapping[str, Any]) -> Cluster | None:
+    def resolve(destination: Mapping[str, Any]) -> KnownCluster | None:
         resolution = destinations.resolve(
             destination, neighbours=neighbours, in_cluster_enabled=case.surroundings.settings.in_cluster
         )

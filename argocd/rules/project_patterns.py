@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from argocd import globs, reading
-from argocd.globs.surprises import Kind as Surprising
+from argocd.globs.surprises import SurpriseKind as Surprising
 from argocd.globs.surprises import surprises
 from argocd.go import filepath, regexp2
 from argocd.judging.case import Action, Case, Check, Finding, Profile, Rule

@@ -5,24 +5,24 @@ Roles and sync windows have modules of their own. All of them ask one validation
 
 from collections.abc import Callable, Iterable, Sequence
 
-from argocd.judging.case import Action, Case, Check, Finding, Kind, Look, Profile, Rule
+from argocd.judging.case import Action, Case, Check, Finding, Kind, Profile, Rule, SharedLook
 from argocd.judging.memo import Remembered
-from argocd.projects.validation import Problem, validate
+from argocd.projects.validation import ValidationProblem, validate
 from argocd.rules import examples
 
 PROJECT = frozenset({Kind.PROJECT})
 
 
 @Remembered
-def problems_of(case: Case) -> list[Problem]:
+def problems_of(case: Case) -> list[ValidationProblem]:
     return validate(case.object, version=case.surroundings.configuration.argocd.version)
 
 
 def reported(rule: str, hint: str) -> Check:
-    def tell(_case: Case, problems: Sequence[Problem]) -> Iterable[Finding]:
+    def tell(_case: Case, problems: Sequence[ValidationProblem]) -> Iterable[Finding]:
         return [Finding(rule, one.path, one.message, hint) for one in problems if one.rule == rule]
 
-    return Look(problems_of, tell)
+    return SharedLook(problems_of, tell)
 
 
 def noticed(rule: str, notice: Callable[[Case], Sequence[Finding]]) -> Check:
@@ -31,7 +31,7 @@ def noticed(rule: str, notice: Callable[[Case], Sequence[Finding]]) -> Check:
     def tell(_case: Case, found: Sequence[Finding]) -> Iterable[Finding]:
         return [finding for finding in found if finding.rule == rule]
 
-    return Look(notice, tell)
+    return SharedLook(notice, tell)
 
 
 def refused(

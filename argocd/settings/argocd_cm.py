@@ -32,7 +32,7 @@ class TrackingMethod(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Impersonation:
+class ImpersonationSwitch:
     """`by_released_key` and `by_proposed_key` say which switch is on, `enabled` what that means here."""
 
     enabled: bool = False
@@ -72,7 +72,7 @@ class Settings:
     tracking_method: TrackingMethod = TrackingMethod.ANNOTATION
     instance_label: str = names.INSTANCE_LABEL
     installation_id: str | None = None
-    impersonation: Impersonation = field(default_factory=Impersonation)
+    impersonation: ImpersonationSwitch = field(default_factory=ImpersonationSwitch)
     exclusions: tuple[ResourceFilter, ...] = ()
     inclusions: tuple[ResourceFilter, ...] = ()
     global_projects: tuple[GlobalProject, ...] = ()
@@ -120,12 +120,12 @@ def _installation_id(data: Mapping[str, Any]) -> str | None:
     return reading.text(data, names.INSTALLATION_ID_KEY) if names.INSTALLATION_ID_KEY in data else None
 
 
-def _impersonation(data: Mapping[str, Any], configuration: Configuration) -> Impersonation:
+def _impersonation(data: Mapping[str, Any], configuration: Configuration) -> ImpersonationSwitch:
     version = configuration.argocd.version
     released = reading.text(data, names.IMPERSONATION_ENABLED_KEY) == "true"
     proposed = reading.text(data, names.PROPOSED_IMPERSONATION_KEY) == "true"
     counts = proposed if configuration.impersonation.behaviour is Behaviour.PROPOSAL else False
-    return Impersonation(
+    return ImpersonationSwitch(
         enabled=(released and version >= IMPERSONATION_SINCE) or counts,
         enforced=(
             version < ENFORCED_KEY_SINCE or reading.text(data, names.IMPERSONATION_ENFORCED_KEY) != "false"

@@ -26,7 +26,7 @@ class Defect(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ConfigDefect:
     defect: Defect
     field: str
     """Dotted, relative to `config`; empty for the text as a whole."""
@@ -35,7 +35,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class ClusterConfig:
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[ConfigDefect, ...] = ()
     insecure: bool = False
     has_ca: bool = False
     has_proxy: bool = False
@@ -106,7 +106,7 @@ def _read(text: str) -> ClusterConfig:
 
 
 def _unreadable(text: str) -> ClusterConfig:
-    return ClusterConfig(problems=(Problem(Defect.UNREADABLE, "", text),))
+    return ClusterConfig(problems=(ConfigDefect(Defect.UNREADABLE, "", text),))
 
 
 def _scheme(url: str) -> str:
@@ -136,29 +136,29 @@ def _field(source: Any, name: str) -> Any:
     return found
 
 
-_Reader = Callable[[Any, str], Iterator[Problem]]
+_Reader = Callable[[Any, str], Iterator[ConfigDefect]]
 
 
-def _text(value: Any, field: str) -> Iterator[Problem]:
+def _text(value: Any, field: str) -> Iterator[ConfigDefect]:
     if value is not None and (not isinstance(value, str) or isinstance(value, _Number)):
-        yield Problem(Defect.UNREADABLE, field, "must be a string")
+        yield ConfigDefect(Defect.UNREADABLE, field, "must be a string")
 
 
-def _boolean(value: Any, field: str) -> Iterator[Problem]:
+def _boolean(value: Any, field: str) -> Iterator[ConfigDefect]:
     if value is not None and not isinstance(value, bool):
-        yield Problem(Defect.UNREADABLE, field, "must be true or false, without quotation marks")
+        yield ConfigDefect(Defect.UNREADABLE, field, "must be true or false, without quotation marks")
 
 
-def _bytes(value: Any, field: str) -> Iterator[Problem]:
+def _bytes(value: Any, field: str) -> Iterator[ConfigDefect]:
     if isinstance(value, list):
         # Go fills a []byte from a list of small numbers too.
         if not all(item is None or (isinstance(item, _Number) and _is_byte(item)) for item in value):
-            yield Problem(Defect.UNREADABLE, field, "must be a base64 string")
+            yield ConfigDefect(Defect.UNREADABLE, field, "must be a base64 string")
         return
     if value is None:
         return
     if not isinstance(value, str) or isinstance(value, _Number) or strconv.base64(value) is None:
-        yield Problem(Defect.UNREADABLE, field, "must be base64 of the PEM text")
+        yield ConfigDefect(Defect.UNREADABLE, field, "must be base64 of the PEM text")
 
 
 def _is_byte(number: _Number) -> bool:
@@ -166,24 +166,24 @@ def _is_byte(number: _Number) -> bool:
     return value is not None and value in range(256)
 
 
-def _texts(value: Any, field: str) -> Iterator[Problem]:
+def _texts(value: Any, field: str) -> Iterator[ConfigDefect]:
     if value is None:
         return
     if not isinstance(value, list):
-        yield Problem(Defect.UNREADABLE, field, "must be a list of strings")
+        yield ConfigDefect(Defect.UNREADABLE, field, "must be a list of strings")
         return
     for item in value:
         yield from _text(item, field)
 
 
-def _text_map(value: Any, field: str) -> Iterator[Problem]:
+def _text_map(value: Any, field: str) -> Iterator[ConfigDefect]:
     if value is None:
         return
     if not isinstance(value, _Object):
-        yield Problem(Defect.UNREADABLE, field, "must be an object with string values")
+        yield ConfigDefect(Defect.UNREADABLE, field, "must be an object with string values")
         return
     if len({key for key, _ in value}) < len(value):
-        yield Problem(Defect.AMBIGUOUS, field, "has a key twice")
+        yield ConfigDefect(Defect.AMBIGUOUS, field, "has a key twice")
     for _, item in value:
         yield from _text(item, field)
 
@@ -191,11 +191,11 @@ def _text_map(value: Any, field: str) -> Iterator[Problem]:
 def _struct(fields: dict[str, _Reader]) -> _Reader:
     by_fold = {name.lower(): (name, reader) for name, reader in fields.items()}
 
-    def read_struct(value: Any, field: str) -> Iterator[Problem]:
+    def read_struct(value: Any, field: str) -> Iterator[ConfigDefect]:
         if value is None:
             return
         if not isinstance(value, _Object):
-            yield Problem(Defect.UNREADABLE, field, "must be an object")
+            yield ConfigDefect(Defect.UNREADABLE, field, "must be an object")
             return
         prefix = f"{field}." if field else ""
         seen: Counter[str] = Counter()
@@ -208,13 +208,13 @@ def _struct(fields: dict[str, _Reader]) -> _Reader:
             name, reader = known
             seen[name] += 1
             if key != name:
-                yield Problem(Defect.SPELLING, prefix + name, f"is spelt {key}, should be {name}")
+                yield ConfigDefect(Defect.SPELLING, prefix + name, f"is spelt {key}, should be {name}")
             yield from reader(item, prefix + name)
         for name, times in seen.items():
             if times > 1:
-                yield Problem(Defect.AMBIGUOUS, prefix + name, f"stands there {times} times")
+                yield ConfigDefect(Defect.AMBIGUOUS, prefix + name, f"stands there {times} times")
         if any(times > 1 for times in unknown.values()):
-            yield Problem(Defect.AMBIGUOUS, field, "has a key twice that Argo CD does not know")
+            yield ConfigDefect(Defect.AMBIGUOUS, field, "has a key twice that Argo CD does not know")
 
     return read_struct
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from argocd import names, reading
-from argocd.judging.case import Surroundings, Writer
+from argocd.judging.case import Surroundings, User
 from argocd.judging.configuration import TrackingFormat
 from argocd.judging.writers import is_argocd, is_remote_argocd
 from argocd.kubernetes_names import is_label_value
@@ -24,7 +24,7 @@ from argocd.tracking.ids import (
     truncate,
 )
 from argocd.tracking.marks import INSTALLATION_ID_SINCE, annotation, forbids_pruning, is_crd, is_hook, is_root
-from argocd.tracking.owners import Dispute, Evidence, Owner, owner_of
+from argocd.tracking.owners import Dispute, Owner, OwnerEvidence, owner_of
 
 DEFAULT_KINDS = frozenset(
     {
@@ -62,7 +62,7 @@ def complete(
     thing: Mapping[str, Any],
     *,
     namespace: Mapping[str, Any],
-    writer: Writer,
+    writer: User,
     surroundings: Surroundings,
     group: str | None = None,
 ) -> Completion:
@@ -83,7 +83,7 @@ def additions(
     thing: Mapping[str, Any],
     *,
     owner: Owner | Dispute | None,
-    writer: Writer,
+    writer: User,
     surroundings: Surroundings,
     group: str | None = None,
 ) -> Completion:
@@ -98,7 +98,7 @@ def additions(
     present = reading.mapping(thing, "metadata", "annotations")
     found = id_for(thing, application=owner.application, group=group)
     annotations = _missing(_annotations(found, owner, writer, surroundings), present)
-    if owner.evidence is Evidence.NAMESPACE and (labels or annotations) and not forbids_pruning(thing):
+    if owner.evidence is OwnerEvidence.NAMESPACE and (labels or annotations) and not forbids_pruning(thing):
         # Its owner is the admin's guess: Argo CD, which does not find it in Git, must not act on it.
         if names.SYNC_OPTIONS in present:
             return Completion(warnings=(f"not tracked: {names.SYNC_OPTIONS} is set and lacks {NO_PRUNING}",))
@@ -134,7 +134,7 @@ def _may_be_marked(
     )
 
 
-def _copied_marks(thing: Mapping[str, Any], writer: Writer, surroundings: Surroundings) -> tuple[str, ...]:
+def _copied_marks(thing: Mapping[str, Any], writer: User, surroundings: Surroundings) -> tuple[str, ...]:
     """Annotations that came with a copy; never what Argo CD itself writes."""
     if not surroundings.configuration.tracking.neutralize_copies or is_argocd(writer, surroundings):
         return ()
@@ -165,13 +165,11 @@ def _ids_on(thing: Mapping[str, Any]) -> dict[str, TrackingId]:
     return {key: found for key, found in parsed.items() if found}
 
 
-def _annotations(
-    found: TrackingId, owner: Owner, writer: Writer, surroundings: Surroundings
-) -> dict[str, str]:
+def _annotations(found: TrackingId, owner: Owner, writer: User, surroundings: Surroundings) -> dict[str, str]:
     if owner.method is TrackingMethod.LABEL:
         return {}
     installation = surroundings.settings.installation_id
-    if owner.evidence is Evidence.TRACKING_ID and is_remote_argocd(writer):
+    if owner.evidence is OwnerEvidence.TRACKING_ID and is_remote_argocd(writer):
         # That Argo CD writes its own id; with ours it would no longer know the object.
         installation = ""
     annotations = {}
@@ -189,7 +187,7 @@ def _annotations(
 
 def _labels(owner: Owner, key: str) -> tuple[dict[str, str], tuple[str, ...]]:
     if owner.method is TrackingMethod.LABEL:
-        if owner.evidence is Evidence.TRACKING_ID:
+        if owner.evidence is OwnerEvidence.TRACKING_ID:
             # Whoever wrote an id does not track by label; with one, an Argo CD that does would take it.
             return {}, ()
         label = owner.application

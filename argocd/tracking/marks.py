@@ -18,7 +18,7 @@ CRD = ("apiextensions.k8s.io", "CustomResourceDefinition")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Marks:
+class TrackingMarks:
     """The metadata that says whose an object is."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -31,24 +31,24 @@ def annotation(thing: Mapping[str, Any] | None, key: str) -> str:
 
 def marks_for(
     thing: Mapping[str, Any], *, application: str, settings: Settings, destination_namespace: str = ""
-) -> Marks:
+) -> TrackingMarks:
     """What Argo CD writes on a generated object; raises TruncationError where it fails to.
 
     The label method writes the whole name, even one that Kubernetes will not take.
     """
     method = settings.tracking_method
     if method is TrackingMethod.LABEL:
-        return Marks(labels={settings.instance_label: application})
+        return TrackingMarks(labels={settings.instance_label: application})
     found = id_for(thing, application=application, destination_namespace=destination_namespace)
     annotations = {names.TRACKING_ID: found.released}
     if settings.installation_id:
         annotations[names.INSTALLATION_ID] = settings.installation_id
     if method is not TrackingMethod.ANNOTATION_AND_LABEL:
-        return Marks(annotations=annotations)
-    return Marks(labels={settings.instance_label: truncate(application)}, annotations=annotations)
+        return TrackingMarks(annotations=annotations)
+    return TrackingMarks(labels={settings.instance_label: truncate(application)}, annotations=annotations)
 
 
-def unmarked(thing: Mapping[str, Any], *, settings: Settings) -> Marks:
+def unmarked(thing: Mapping[str, Any], *, settings: Settings) -> TrackingMarks:
     """Labels and annotations of the object once Argo CD has let go of it."""
     labels = dict(reading.mapping(thing, "metadata", "labels"))
     annotations = dict(reading.mapping(thing, "metadata", "annotations"))
@@ -57,7 +57,7 @@ def unmarked(thing: Mapping[str, Any], *, settings: Settings) -> Marks:
     if settings.tracking_method is not TrackingMethod.LABEL:
         annotations.pop(names.TRACKING_ID, None)
         annotations.pop(names.INSTALLATION_ID, None)
-    return Marks(labels=labels, annotations=annotations)
+    return TrackingMarks(labels=labels, annotations=annotations)
 
 
 def tracking_id(

@@ -10,7 +10,7 @@ from argocd.judging.configuration import Version
 from argocd.kubernetes_names import is_label_value
 from argocd.settings.argocd_cm import Settings, TrackingMethod
 from argocd.tracking.ids import TruncationError
-from argocd.tracking.marks import Marks, application_of, is_prune_candidate, is_root, marks_for
+from argocd.tracking.marks import TrackingMarks, application_of, is_prune_candidate, is_root, marks_for
 
 
 class Risk(StrEnum):
@@ -31,7 +31,7 @@ class Migration:
     before: str
     after: str
     risk: Risk = Risk.NONE
-    prepare: Marks = field(default_factory=Marks)
+    prepare: TrackingMarks = field(default_factory=TrackingMarks)
     leftovers: tuple[str, ...] = ()
 
 
@@ -57,12 +57,14 @@ def migrate(
         return Migration(before=owner, after=next_owner, risk=Risk.MOVED, leftovers=leftovers)
     prepare = _prepared(thing, owner, after=after, destination_namespace=destination_namespace)
     risk = Risk.NONE if prepare else Risk.LOST
-    return Migration(before=owner, after="", risk=risk, prepare=prepare or Marks(), leftovers=leftovers)
+    return Migration(
+        before=owner, after="", risk=risk, prepare=prepare or TrackingMarks(), leftovers=leftovers
+    )
 
 
 def _prepared(
     thing: Mapping[str, Any], owner: str, *, after: Settings, destination_namespace: str
-) -> Marks | None:
+) -> TrackingMarks | None:
     try:
         marks = marks_for(
             thing, application=owner, settings=after, destination_namespace=destination_namespace

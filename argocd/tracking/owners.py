@@ -10,7 +10,7 @@ from typing import Any
 
 from argocd import names, reading
 from argocd.applications.destinations import resolve
-from argocd.judging.case import Surroundings, Writer
+from argocd.judging.case import Surroundings, User
 from argocd.judging.writers import is_argocd
 from argocd.settings.argocd_cm import TrackingMethod
 from argocd.tracking.ids import (
@@ -25,7 +25,7 @@ from argocd.tracking.ids import (
 from argocd.tracking.marks import annotation
 
 
-class Evidence(StrEnum):
+class OwnerEvidence(StrEnum):
     STATUS = "an Application lists it"
     TRACKING_ID = "Argo CD wrote its tracking id"
     NAMESPACE = "its Namespace names the application"
@@ -36,7 +36,7 @@ class Owner:
     """`application` is the instance name."""
 
     application: str
-    evidence: Evidence
+    evidence: OwnerEvidence
     method: TrackingMethod
 
 
@@ -51,7 +51,7 @@ def owner_of(
     thing: Mapping[str, Any],
     *,
     namespace: Mapping[str, Any],
-    writer: Writer,
+    writer: User,
     surroundings: Surroundings,
     group: str | None = None,
 ) -> Owner | Dispute | None:
@@ -62,19 +62,19 @@ def owner_of(
     if listing:
         return Owner(
             application=_instance(listing[0], surroundings),
-            evidence=Evidence.STATUS,
+            evidence=OwnerEvidence.STATUS,
             method=method_of(listing[0], surroundings),
         )
     if is_argocd(writer, surroundings):
         found = own_id(thing)
         if found:
-            return _known(found.application, Evidence.TRACKING_ID, surroundings)
+            return _known(found.application, OwnerEvidence.TRACKING_ID, surroundings)
     named = annotation(namespace, names.TIPHYS_TRACKING_APPLICATION)
     if named:
         argocd_namespace = surroundings.configuration.argocd.namespace
         name, of = split_qualified(named) if "/" in named else split_instance(named)
         instance = instance_name(name, namespace=of, argocd_namespace=argocd_namespace)
-        return _known(instance, Evidence.NAMESPACE, surroundings)
+        return _known(instance, OwnerEvidence.NAMESPACE, surroundings)
     return None
 
 
@@ -95,7 +95,7 @@ def method_of(application: Mapping[str, Any] | None, surroundings: Surroundings)
     return surroundings.settings.tracking_method if override is TrackingMethod.UNKNOWN else override
 
 
-def _known(instance: str, evidence: Evidence, surroundings: Surroundings) -> Owner:
+def _known(instance: str, evidence: OwnerEvidence, surroundings: Surroundings) -> Owner:
     name, namespace = split_instance(instance, default_namespace=surroundings.configuration.argocd.namespace)
     application = surroundings.neighbours.application(namespace, name)
     return Owner(application=instance, evidence=evidence, method=method_of(application, surroundings))

@@ -22,11 +22,11 @@ from cli.options.sidecar import (
     warn_of_unused,
 )
 from kube.store import Store
-from sidecars.agent.process import Process, Serving
+from sidecars.agent.process import AgentOptions, AgentProcess
 from sidecars.agent.settings import COMPARE_SECONDS, AgentSettings, OnRecreate
 from sidecars.wire.auth.passwords import Login
 from sidecars.wire.auth.tokens import Mode as WireMode
-from sidecars.wire.client.dialer import Dialing
+from sidecars.wire.client.dialer import DialOptions
 from sidecars.wire.streams import DEFAULT_MAX_MESSAGE_BYTES
 from tiphys import __version__, settings
 from tiphys.errors import CallError
@@ -163,8 +163,8 @@ def command(**given: Any) -> None:
 
     _check(given)
 
-    async def process(store: Store) -> Process:
-        return Process(store, serving(store, given))
+    async def process(store: Store) -> AgentProcess:
+        return AgentProcess(store, serving(store, given))
 
     run_sidecar(given, process, name="agent")
 
@@ -177,7 +177,7 @@ def _check(given: dict[str, Any]) -> None:
         raise CallError("--server-address: the principal's name is needed")
 
 
-def serving(store: Store, given: dict[str, Any]) -> Serving:
+def serving(store: Store, given: dict[str, Any]) -> AgentOptions:
     method, _, config = given["creds"].partition(":")
     login = None
     if method == "userpass":
@@ -193,7 +193,7 @@ def serving(store: Store, given: dict[str, Any]) -> Serving:
             authorities_secret="" if given["insecure_tls"] else given["root_ca_secret_name"],
         )
     mode = Mode(given["agent_mode"])
-    return Serving(
+    return AgentOptions(
         settings=AgentSettings(
             mode=mode,
             namespace=given["namespace"],
@@ -211,7 +211,7 @@ def serving(store: Store, given: dict[str, Any]) -> Serving:
             heartbeat_seconds=given["heartbeat_interval"],
             compare_seconds=given["compare_interval"],
         ),
-        dialing=Dialing(
+        dialing=DialOptions(
             host=given["server_address"],
             port=given["server_port"],
             skip_verification=given["insecure_tls"],

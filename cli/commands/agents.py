@@ -36,7 +36,7 @@ MESSAGE_WIDTH = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class FleetView:
     """All that is known about a fleet at one time."""
 
     agents: Sequence[Registered]
@@ -208,7 +208,7 @@ def remove_command(agent: str, *, keep_certificates: bool, yes: bool, **given: A
     )
 
 
-async def _look(store: LiveStore, given: dict[str, Any], *, only: str = "") -> Look:
+async def _look(store: LiveStore, given: dict[str, Any], *, only: str = "") -> FleetView:
     fleet = _fleet(store, given)
     agents = [await fleet.get(only)] if only else await fleet.all()
     told = NOBODY
@@ -219,7 +219,7 @@ async def _look(store: LiveStore, given: dict[str, Any], *, only: str = "") -> L
             service=given["principal_service"],
             url=given["principal_url"],
         )
-    return Look(
+    return FleetView(
         agents=agents, told=told, blocked=await fleet.blocked(), troubles=await fleet.troubles(agents)
     )
 
@@ -248,7 +248,7 @@ def _read_fingerprint(path: Path) -> str:
         raise CallError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def _row(agent: Registered, look: Look) -> tuple[str, ...]:
+def _row(agent: Registered, look: FleetView) -> tuple[str, ...]:
     standing, trouble = look.told.standings.get(agent.name), look.troubles.get(agent.name)
     blocked = "yes" if look.is_blocked(agent) else "no"
     error = visible(_trouble_line(trouble))
@@ -296,7 +296,7 @@ def _registered_told(agent: Registered) -> dict[str, Any]:
     }
 
 
-def _told(agent: Registered, look: Look) -> dict[str, Any]:
+def _told(agent: Registered, look: FleetView) -> dict[str, Any]:
     standing, trouble = look.told.standings.get(agent.name), look.troubles.get(agent.name)
     absent = None if look.told.problem else False
     return {

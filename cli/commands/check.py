@@ -13,7 +13,7 @@ import click
 from argocd.engine.configuration_file import parse_configuration
 from argocd.judging.case import Action, Profile
 from argocd.judging.configuration import Configuration
-from checks.check import MANY_FILES, Found, Result, Survey, judge_files, strict
+from checks.check import MANY_FILES, CheckResult, PlacedFinding, Survey, judge_files, strict
 from checks.configuration import read_configuration
 from checks.manifests import STDIN, STDIN_NAME, find_files
 from checks.reports import FORMATS, fingerprint, remark, visible, without
@@ -118,7 +118,7 @@ def write_report(report: str, output: Path | None) -> None:
         click.echo(report, nl=False)
 
 
-def failed(result: Result, *, fail_on: str) -> bool:
+def failed(result: CheckResult, *, fail_on: str) -> bool:
     failing = {Action.DENY, Action.WARN} if fail_on == "warn" else {Action.DENY}
     return any(found.action in failing for found in result.findings)
 
@@ -135,11 +135,11 @@ def _survey(configuration: Configuration, kubeconfig: Path | None, context: str 
     return known
 
 
-def _mend(result: Result, *, really: bool, aside: bool) -> bool:
+def _mend(result: CheckResult, *, really: bool, aside: bool) -> bool:
     """Whether a file was written. The diff stands `aside` where a program reads standard output."""
     from checks.fixes import difference, fixed  # noqa: PLC0415 - few runs mend
 
-    by_file: dict[str, list[Found]] = {}
+    by_file: dict[str, list[PlacedFinding]] = {}
     for found in result.findings:
         if found.place.file != STDIN_NAME:
             by_file.setdefault(found.place.file, []).append(found)
@@ -162,7 +162,7 @@ def _mend(result: Result, *, really: bool, aside: bool) -> bool:
 
 def _judge(
     files: list[str], configuration: Configuration, *, jobs: int, around: Survey | None = None
-) -> Result:
+) -> CheckResult:
     today = datetime.now(UTC).date()
     if len(files) < MANY_FILES or not sys.stderr.isatty():
         return judge_files(files, configuration, today=today, processes=jobs, around=around)

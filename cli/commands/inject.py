@@ -10,22 +10,22 @@ from argocd import reading
 from checks.manifests import Manifest, Unreadable, read_file
 from kube.errors import ApiError
 from tiphys.errors import CallError
-from webhook.injection.inject import Injection, Reason
+from webhook.injection.inject import Injection, InjectionReason
 from webhook.injection.manifests import inject_manifest, templates_of
 from webhook.injection.templates import CONFIG_MAP, Template
 
 WELL, LEFT_ALONE, UNREADABLE = 0, 1, 2
 
-FINE = frozenset({Reason.INJECTED, Reason.ALREADY_INJECTED, Reason.NOT_ASKED})
+FINE = frozenset({InjectionReason.INJECTED, InjectionReason.ALREADY_INJECTED, InjectionReason.NOT_ASKED})
 
-EXPLANATIONS: Mapping[Reason, str] = {
-    Reason.NO_TEMPLATE: "no template for this role: name a file that has one with --templates",
-    Reason.OTHER_ORDINAL: "only the first pod of a StatefulSet gets the sidecar, and a template makes all alike:"
+EXPLANATIONS: Mapping[InjectionReason, str] = {
+    InjectionReason.NO_TEMPLATE: "no template for this role: name a file that has one with --templates",
+    InjectionReason.OTHER_ORDINAL: "only the first pod of a StatefulSet gets the sidecar, and a template makes all alike:"
     " leave it to the webhook, or set replicas to 1",
-    Reason.HOST_NETWORK: "the pod has the node's network, whose ports are not ours",
-    Reason.MIRROR_POD: "a static pod's mirror cannot be changed",
-    Reason.VOLUME_CLASH: "the pod has a volume of the same name",
-    Reason.PORT_CLASH: "a container of the pod has the same port",
+    InjectionReason.HOST_NETWORK: "the pod has the node's network, whose ports are not ours",
+    InjectionReason.MIRROR_POD: "a static pod's mirror cannot be changed",
+    InjectionReason.VOLUME_CLASH: "the pod has a volume of the same name",
+    InjectionReason.PORT_CLASH: "a container of the pod has the same port",
 }
 
 

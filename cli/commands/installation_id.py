@@ -9,7 +9,7 @@ from cli.options.cluster import ask, namespaced
 from kube.live import LiveStore
 from kube.store import Object
 from tiphys.errors import SurroundingsError
-from webhook.admission.cluster_state import Guarding
+from webhook.admission.cluster_state import Scope
 from webhook.tracking.installation_id import InstallationId, read_installation_id, write_installation_id
 
 
@@ -22,7 +22,7 @@ def command() -> None:
 @namespaced
 def show_command(**given: Any) -> None:
     """Print the id, and what there is to know about it."""
-    found, held = ask(given, lambda store: read_installation_id(store, _guarding(given)))
+    found, held = ask(given, lambda store: read_installation_id(store, _scope(given)))
     _check(held, given)
     click.echo(_told(found))
 
@@ -34,15 +34,15 @@ def ensure_command(*, yes: bool, **given: Any) -> None:
     """Generate an id where there is none, and tell how many Applications that concerns."""
 
     async def ensure(store: LiveStore) -> str:
-        guarding = _guarding(given)
-        found, held = await read_installation_id(store, guarding)
+        scope = _scope(given)
+        found, held = await read_installation_id(store, scope)
         _check(held, given)
         assert held is not None
         if found.value is not None:
             return _told(found)
         if not yes:
             return f"{_told(found)}\n{_meaning(found)}\nnothing was changed; --yes does it"
-        fresh = await write_installation_id(store, guarding, held)
+        fresh = await write_installation_id(store, scope, held)
         return f"generated the installation id {fresh}\n{_meaning(found)}"
 
     click.echo(ask(given, ensure))
@@ -71,8 +71,8 @@ def _check(held: Object | None, given: dict[str, Any]) -> None:
         )
 
 
-def _guarding(given: dict[str, Any]) -> Guarding:
-    return Guarding(
+def _scope(given: dict[str, Any]) -> Scope:
+    return Scope(
         home=given["namespace"],
         argocd_namespace=given["argocd_namespace"],
         application_namespaces=given["application_namespaces"],

@@ -11,7 +11,7 @@ from argocd.globs.surprises import reads_as, surprises
 from argocd.go import regexp2
 from argocd.projects import pattern_lists
 from checks.reports import visible
-from cli.explanations.explanation import Mark, Step, show_step
+from cli.explanations.explanation import ExplanationStep, Mark, show_step
 
 
 @click.command()
@@ -103,4 +103,4 @@ def _show(one: dict[str, Any]) -> None:
         words = {"yes": "matches", "no": "does not match"}
     said = words.get(one["matches"], one["matches"])
     problem = [f"does not compile: {one['problem']}"] if one["problem"] else []
-    show_step(Step(mark, f"{one['pattern']}: {said}"), *problem, *one["notes"])
+    show_step(ExplanationStep(mark, f"{one['pattern']}: {said}"), *problem, *one["notes"])

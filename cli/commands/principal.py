@@ -24,7 +24,7 @@ from cli.options.sidecar import (
     warn_of_unused,
 )
 from kube.store import Store
-from sidecars.principal.process import Process, Serving, surroundings
+from sidecars.principal.process import PrincipalOptions, PrincipalProcess, runtime
 from sidecars.principal.settings import COMPARE_SECONDS, QUEUE_BYTES, PrincipalSettings
 from sidecars.process.certificates import Generated, Joined, Source, secret_data
 from sidecars.wire.auth.methods import Method, certificate_method, header_method
@@ -184,13 +184,13 @@ def command(**given: Any) -> None:
 
     method = authentication(given["auth"])
 
-    async def process(store: Store) -> Process:
-        return Process(store, await serving(store, given, method))
+    async def process(store: Store) -> PrincipalProcess:
+        return PrincipalProcess(store, await serving(store, given, method))
 
     run_sidecar(given, process, name="principal")
 
 
-async def serving(store: Store, given: dict[str, Any], method: Method) -> Serving:
+async def serving(store: Store, given: dict[str, Any], method: Method) -> PrincipalOptions:
     plaintext = given["insecure_plaintext"]
     certificated = method.name == "mtls" or given["require_client_certs"]
     source: Source | None = None
@@ -206,7 +206,7 @@ async def serving(store: Store, given: dict[str, Any], method: Method) -> Servin
         )
         if generates:
             source = Joined(Generated(now=datetime.now(UTC)), source)
-    return Serving(
+    return PrincipalOptions(
         settings=PrincipalSettings(
             namespace=given["namespace"],
             allowed_namespaces=given["allowed_namespaces"],
@@ -232,7 +232,7 @@ async def serving(store: Store, given: dict[str, Any], method: Method) -> Servin
         keepalive_min_seconds=given["keepalive_min_interval"],
         health_port=port(given["healthz_port"]),
         metrics_port=port(given["metrics_port"]),
-        surroundings=surroundings(given["queue_bytes"]),
+        runtime=runtime(given["queue_bytes"]),
     )
 
 

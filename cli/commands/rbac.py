@@ -12,7 +12,7 @@ from argocd.impersonation.derivation import derive, entries_of
 from checks.check import Object
 from checks.reports import remark
 from cli.explanations.explanation import as_yaml
-from cli.options.explained_objects import Known, asking, gather, read_objects, settled
+from cli.options.explained_objects import ExplainedObjects, asking, gather, read_objects, settled
 from cli.roles.kind_names import Kinds, Named, defined, discovered
 from cli.roles.sync_roles import Needs, impersonation, rights
 from tiphys.errors import CallError, ObjectError
@@ -82,7 +82,7 @@ def _on_server(project: Object, server: str) -> Object:
 
 
 def _rights(
-    known: Known, project: Object, things: list[Object], kinds: Kinds, given: dict[str, Any]
+    known: ExplainedObjects, project: Object, things: list[Object], kinds: Kinds, given: dict[str, Any]
 ) -> list[Object]:
     namespace = given["namespace"] or _only_namespace(things)
     found = derive(

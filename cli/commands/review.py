@@ -15,7 +15,7 @@ from argocd.judging.configuration import Configuration
 from checks.check import surroundings_of
 from checks.configuration import read_configuration
 from cli.options.explained_objects import read_objects
-from webhook.admission.decisions import Decisions, Known
+from webhook.admission.decisions import Decisions, Snapshot
 from webhook.admission.offline import Part, Unheard, rehearse
 from webhook.admission.review import BODY_LIMIT, Review, ReviewError, decode, encode
 
@@ -66,7 +66,7 @@ def _decisions(configuration: Configuration, objects: list[Object]) -> Decisions
         for thing in objects
         if reading.text(thing, "kind") == "Namespace"
     }
-    known = Known(
+    known = Snapshot(
         surroundings=surroundings_of(objects, configuration),
         namespace=lambda name: namespaces.get(name, {}),
     )

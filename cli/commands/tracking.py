@@ -10,8 +10,8 @@ import click
 from argocd import names
 from argocd.settings.argocd_cm import TrackingMethod
 from cli.options.cluster import ask, namespaced
-from webhook.admission.cluster_state import Guarding
-from webhook.tracking.migration import Migrating, Move, Moved
+from webhook.admission.cluster_state import Scope
+from webhook.tracking.migration import MethodMigration, Move, Moved
 
 METHODS = [method.value for method in TrackingMethod if method is not TrackingMethod.UNKNOWN]
 TOLD_TROUBLES = 50
@@ -32,7 +32,7 @@ def migrate_command(*, to: str, yes: bool, **given: Any) -> None:
     Objects that would be lost or taken are named and argocd-cm stays as it is. A run that was interrupted is
     started again. Ends with 1 if an object is in the way.
     """
-    guarding = Guarding(
+    scope = Scope(
         home=given["namespace"],
         argocd_namespace=given["argocd_namespace"],
         application_namespaces=given["application_namespaces"],
@@ -40,7 +40,7 @@ def migrate_command(*, to: str, yes: bool, **given: Any) -> None:
     with _progress() as told:
         move = ask(
             given,
-            lambda store: Migrating(store, guarding, to=TrackingMethod(to), really=yes, told=told).run(),
+            lambda store: MethodMigration(store, scope, to=TrackingMethod(to), really=yes, told=told).run(),
         )
     for trouble in move.troubles[:TOLD_TROUBLES]:
         click.echo(f"in the way: {trouble}", err=True)

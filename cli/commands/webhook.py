@@ -15,14 +15,14 @@ from kube.live import LiveStore
 from tiphys import logs, settings
 from tiphys.errors import CallError
 from tiphys.running import Running, run
-from webhook.admission.cluster_state import Guarding
-from webhook.keeper.keeper import CertificateSource, Keeping, replica_identity
+from webhook.admission.cluster_state import Scope
+from webhook.keeper.keeper import CertificateSource, KeeperOptions, replica_identity
 from webhook.keeper.worker_reports import LONGEST_FOLDER
 from webhook.registration.register import register, unregister
 from webhook.registration.status import bundle_to_register, check_url, status
 from webhook.registration.table import Registration
-from webhook.server.children import Serving
-from webhook.server.gunicorn_settings import Listening
+from webhook.server.children import WebhookOptions
+from webhook.server.gunicorn_settings import ReviewPort
 from webhook.server.supervisor import serve
 
 SERVICE = "tiphys-webhook"
@@ -103,16 +103,16 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     run(reviewing, grace=given["drain_seconds"] + 30)
 
 
-def _serving(given: dict[str, Any], source: CertificateSource) -> Serving:
-    guarding = Guarding(
+def _serving(given: dict[str, Any], source: CertificateSource) -> WebhookOptions:
+    scope = Scope(
         home=given["namespace"],
         argocd_namespace=given["argocd_namespace"],
         application_namespaces=given["application_namespaces"],
         secrets=not given["no_secret_cache"],
     )
-    return Serving(
-        keeping=Keeping(
-            guarding=guarding,
+    return WebhookOptions(
+        keeping=KeeperOptions(
+            scope=scope,
             folder=given["runtime_folder"],
             identity=replica_identity(),
             review_port=given["port"],
@@ -120,12 +120,12 @@ def _serving(given: dict[str, Any], source: CertificateSource) -> Serving:
             certificate_folder=given["certificate_folder"],
             denial_events=given["denial_events"],
             dns_names=(
-                f"{SERVICE}.{guarding.home}.svc",
-                f"{SERVICE}.{guarding.home}.svc.cluster.local",
+                f"{SERVICE}.{scope.home}.svc",
+                f"{SERVICE}.{scope.home}.svc.cluster.local",
                 "localhost",
             ),
         ),
-        listening=Listening(
+        listening=ReviewPort(
             host=given["host"],
             port=given["port"],
             workers=given["workers"],

@@ -7,27 +7,27 @@ from argocd.applications.destinations import resolve
 from argocd.globs import Verdict
 from argocd.impersonation.derivation import (
     GLOBAL_ENTRIES_SINCE,
+    AccountOutcome,
     Derivation,
-    Entry,
-    Outcome,
+    ServiceAccountEntry,
     account_for,
     derive,
     entries_of,
 )
 from argocd.projects.global_projects import global_projects_of
 from checks.check import Object
-from cli.explanations.explanation import Explanation, Mark, Section, Step
-from cli.options.explained_objects import Known, project_name
+from cli.explanations.explanation import Explanation, ExplanationSection, ExplanationStep, Mark
+from cli.options.explained_objects import ExplainedObjects, project_name
 from tiphys.errors import CallError
 
 
-def explain(known: Known, text: str) -> Explanation:
+def explain(known: ExplainedObjects, text: str) -> Explanation:
     application = known.application(text)
     name = project_name(application)
     project = known.project(name)
     if project is None:
         raise CallError(f"there is no project {name} {known.where}, which the Application names")
-    notes: list[Step] = []
+    notes: list[ExplanationStep] = []
     server = _server(known, application, notes)
     namespace = reading.text(application, "spec", "destination", "namespace")
     own = reading.text(application, "metadata", "namespace")
@@ -44,12 +44,16 @@ def explain(known: Known, text: str) -> Explanation:
         )
     else:
         notes.append(
-            Step(Mark.NOTE, f"without {names.ARGOCD_CM} it is taken for granted that impersonation is on")
+            ExplanationStep(
+                Mark.NOTE, f"without {names.ARGOCD_CM} it is taken for granted that impersonation is on"
+            )
         )
         found = derive(entries, server=server, destination_namespace=namespace, application_namespace=own)
     if settings.known and not settings.impersonation.enabled:
         notes.append(
-            Step(Mark.NOTE, f"impersonation is off: {names.IMPERSONATION_ENABLED_KEY} in {names.ARGOCD_CM}")
+            ExplanationStep(
+                Mark.NOTE, f"impersonation is off: {names.IMPERSONATION_ENABLED_KEY} in {names.ARGOCD_CM}"
+            )
         )
     tried = [_tried(origin, entry, server, namespace) for origin, entry in listed]
     decisive = next((index for index, entry in enumerate(entries) if entry is found.entry), None)
@@ -67,17 +71,21 @@ def explain(known: Known, text: str) -> Explanation:
         "notes": [note.what for note in notes],
     }
     sections = [
-        Section(
-            "the destination", [Step(Mark.NOTE, f"server {server}"), Step(Mark.NOTE, _said(namespace, own))]
+        ExplanationSection(
+            "the destination",
+            [
+                ExplanationStep(Mark.NOTE, f"server {server}"),
+                ExplanationStep(Mark.NOTE, _said(namespace, own)),
+            ],
         ),
-        Section(
+        ExplanationSection(
             _title(name, tried), [_step(one, decisive=index == decisive) for index, one in enumerate(tried)]
         ),
     ]
     if notes:
-        sections.append(Section("besides", notes))
-    good = found.outcome in {Outcome.ACCOUNT, Outcome.DEFAULT} or (
-        found.outcome is Outcome.CONTROLLER and not settings.impersonation.enabled
+        sections.append(ExplanationSection("besides", notes))
+    good = found.outcome in {AccountOutcome.ACCOUNT, AccountOutcome.DEFAULT} or (
+        found.outcome is AccountOutcome.CONTROLLER and not settings.impersonation.enabled
     )
     return Explanation(_answer(found, data["application"]), good=good, data=data, sections=sections)
 
@@ -99,7 +107,7 @@ def _answer(found: Derivation, application: str) -> str:
     return f"The Application {application} syncs with {found.outcome.value}{said}."
 
 
-def _server(known: Known, application: Object, notes: list[Step]) -> str:
+def _server(known: ExplainedObjects, application: Object, notes: list[ExplanationStep]) -> str:
     destination = reading.mapping(application, "spec", "destination")
     surroundings = known.surroundings
     found = resolve(
@@ -109,14 +117,14 @@ def _server(known: Known, application: Object, notes: list[Step]) -> str:
         return found.cluster.server
     server, name = reading.text(destination, "server"), reading.text(destination, "name")
     if found and found.error:
-        notes.append(Step(Mark.NOTE, f"Argo CD cannot resolve the destination: {found.error}"))
+        notes.append(ExplanationStep(Mark.NOTE, f"Argo CD cannot resolve the destination: {found.error}"))
     if server:
         return server
     if name == names.IN_CLUSTER_NAME:
         return names.IN_CLUSTER_SERVER
     if found is None and name:
         notes.append(
-            Step(
+            ExplanationStep(
                 Mark.NOTE,
                 f"the server of cluster {name} is not known: its cluster secret is not {known.where}",
             )
@@ -124,7 +132,7 @@ def _server(known: Known, application: Object, notes: list[Step]) -> str:
     return ""
 
 
-def _entries(known: Known, project: Object) -> list[tuple[str, Entry]]:
+def _entries(known: ExplainedObjects, project: Object) -> list[tuple[str, ServiceAccountEntry]]:
     """Those of the project, then those of global projects where this Argo CD adds them."""
     listed = [("", entry) for entry in entries_of(project)]
     if known.configuration.argocd.version >= GLOBAL_ENTRIES_SINCE:
@@ -138,7 +146,7 @@ def _entries(known: Known, project: Object) -> list[tuple[str, Entry]]:
     return listed
 
 
-def _tried(origin: str, entry: Entry, server: str, namespace: str) -> dict[str, Any]:
+def _tried(origin: str, entry: ServiceAccountEntry, server: str, namespace: str) -> dict[str, Any]:
     at_server, in_namespace = globs.match(entry.server, server), globs.match(entry.namespace, namespace)
     return {
         "path": entry.path,
@@ -152,11 +160,11 @@ def _tried(origin: str, entry: Entry, server: str, namespace: str) -> dict[str, 
     }
 
 
-def _step(tried: dict[str, Any], *, decisive: bool) -> Step:
+def _step(tried: dict[str, Any], *, decisive: bool) -> ExplanationStep:
     where = f"{tried['path']} of global project {tried['from']}" if tried["from"] else tried["path"]
     what = f"{where}: {tried['server']} {tried['namespace'] or '(no namespace)'} → {tried['account']}"
     if decisive:
-        return Step(
+        return ExplanationStep(
             Mark.NO if tried["problem"] else Mark.YES, what, tried["problem"] or "matches, and decides"
         )
     missed = [
@@ -164,4 +172,4 @@ def _step(tried: dict[str, Any], *, decisive: bool) -> Step:
         for part in ("server", "namespace")
         if tried[f"{part}-matches"] != Verdict.YES.value
     ]
-    return Step(Mark.NO, what, tried["problem"] or "; ".join(missed))
+    return ExplanationStep(Mark.NO, what, tried["problem"] or "; ".join(missed))

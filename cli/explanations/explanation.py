@@ -27,16 +27,16 @@ _COLOURS = {Mark.YES: "green", Mark.NO: "red", Mark.NOTE: "cyan"}
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ExplanationStep:
     mark: Mark
     what: str
     remark: str = ""
 
 
 @dataclass(slots=True)
-class Section:
+class ExplanationSection:
     title: str
-    steps: list[Step] = field(default_factory=list)
+    steps: list[ExplanationStep] = field(default_factory=list)
     manifest: Mapping[str, Any] | None = None
     example: str = ""
 
@@ -48,7 +48,7 @@ class Explanation:
     answer: str
     good: bool | None
     data: dict[str, Any]
-    sections: list[Section] = field(default_factory=list)
+    sections: list[ExplanationSection] = field(default_factory=list)
 
 
 def show(explanation: Explanation, *, form: str) -> None:
@@ -83,7 +83,7 @@ def plain(value: Any) -> Any:
     return [plain(part) for part in value] if isinstance(value, list | tuple) else value
 
 
-def show_step(step: Step, *more: str) -> None:
+def show_step(step: ExplanationStep, *more: str) -> None:
     """`more` are further remarks."""
     first, *following = _wrapped(step.what, "  x ", "    ")
     mark = click.style(step.mark.value, fg=_COLOURS[step.mark])

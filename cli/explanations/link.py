@@ -6,7 +6,7 @@ from typing import Any
 
 from argocd import names
 from argocd.agents.routing import Mode
-from cli.explanations.explanation import Mark, Step
+from cli.explanations.explanation import ExplanationStep, Mark
 from kube.errors import ForbiddenError
 from kube.live import LiveStore
 from sidecars.fleet.agents import Fleet, Registered, Trouble
@@ -18,7 +18,7 @@ LATE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
+class LinkExplanation:
     """`unseen` says why the agent's cluster Secret could not be looked for."""
 
     agent: str
@@ -51,7 +51,7 @@ class Link:
         """Why nothing gets through, empty where nothing speaks against it."""
         return next((step.what for step in self.steps() if step.mark is Mark.NO), "")
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[ExplanationStep]:
         """What holds and what does not, in the order in which it matters."""
         return _steps(self)
 
@@ -73,23 +73,25 @@ class Link:
         }
 
 
-async def look(store: LiveStore, agent: str, *, namespace: str, service: str, url: str | None) -> Link:
+async def look(
+    store: LiveStore, agent: str, *, namespace: str, service: str, url: str | None
+) -> LinkExplanation:
     """All of it; what is not for us to see is left out, and told."""
     fleet = Fleet(store=store, namespace=namespace)
     try:
         agents = await fleet.all()
     except ForbiddenError as error:
-        return Link(agent=agent, namespace=namespace, registered=None, unseen=str(error))
+        return LinkExplanation(agent=agent, namespace=namespace, registered=None, unseen=str(error))
     found = next((each for each in agents if each.name == agent), None)
     if found is None:
         alike = next((each.name for each in agents if each.name.lower() == agent.lower()), "")
-        return Link(agent=agent, namespace=namespace, registered=None, alike=alike)
+        return LinkExplanation(agent=agent, namespace=namespace, registered=None, alike=alike)
     try:
         fingerprints = (await fleet.blocked()).fingerprints
         trouble = (await fleet.troubles([found], only=agent)).get(agent)
     except ForbiddenError:  # the rest is worth telling
         fingerprints, trouble = frozenset(), None
-    return Link(
+    return LinkExplanation(
         agent=agent,
         namespace=namespace,
         registered=found,
@@ -99,10 +101,10 @@ async def look(store: LiveStore, agent: str, *, namespace: str, service: str, ur
     )
 
 
-def _steps(link: Link) -> Iterator[Step]:
+def _steps(link: LinkExplanation) -> Iterator[ExplanationStep]:
     agent = link.agent
     if link.unseen:
-        yield Step(Mark.NOTE, "whether it is registered cannot be seen", link.unseen)
+        yield ExplanationStep(Mark.NOTE, "whether it is registered cannot be seen", link.unseen)
         return
     if link.registered is None:
         missing = f"no cluster Secret in {link.namespace} has the label {names.AGENT_NAME}={agent}"
@@ -111,47 +113,49 @@ def _steps(link: Link) -> Iterator[Step]:
             if link.alike
             else f"on the principal's cluster `tiphys agents create {agent}` makes one"
         )
-        yield Step(Mark.NO, f"the agent {agent} is not registered here", f"{missing}; {hint}")
+        yield ExplanationStep(Mark.NO, f"the agent {agent} is not registered here", f"{missing}; {hint}")
         return
-    yield Step(Mark.YES, f"it is registered: Secret {link.namespace}/{link.registered.secret}")
+    yield ExplanationStep(Mark.YES, f"it is registered: Secret {link.namespace}/{link.registered.secret}")
     if link.blocked:
-        yield Step(Mark.NO, "its certificate is blocked", f"`tiphys agents unblock {agent}` lets it in again")
+        yield ExplanationStep(
+            Mark.NO, "its certificate is blocked", f"`tiphys agents unblock {agent}` lets it in again"
+        )
     yield from _connection(link)
     if link.trouble:
-        yield Step(
+        yield ExplanationStep(
             Mark.NOTE,
             f"its last error is that of Application {link.trouble.application}",
             link.trouble.message,
         )
 
 
-def _connection(link: Link) -> Iterator[Step]:
+def _connection(link: LinkExplanation) -> Iterator[ExplanationStep]:
     standing = link.standing
     if link.told.problem:
-        yield Step(
+        yield ExplanationStep(
             Mark.NOTE,
             "whether it is connected is not known: the principal did not answer",
             f"{link.told.problem}; --principal-url asks its pages elsewhere, and its log tells too",
         )
         return
     if standing is None:
-        yield Step(
+        yield ExplanationStep(
             Mark.NO,
             "it is not connected",
             "the principal has not seen it since it started: the agent's log tells why it does not get there",
         )
         return
-    yield Step(Mark.NOTE, f"it is {standing.mode}, says the principal")
+    yield ExplanationStep(Mark.NOTE, f"it is {standing.mode}, says the principal")
     if not standing.connected:
-        yield Step(Mark.NO, "it is not connected", "the agent's log and the principal's tell why")
+        yield ExplanationStep(Mark.NO, "it is not connected", "the agent's log and the principal's tell why")
         return
-    yield Step(Mark.YES, "it is connected")
+    yield ExplanationStep(Mark.YES, "it is connected")
     if not standing.queue:
-        yield Step(Mark.YES, "it has acknowledged everything")
+        yield ExplanationStep(Mark.YES, "it has acknowledged everything")
         return
     late = standing.lag_seconds > LATE_SECONDS
     waiting = "1 event waits" if standing.queue == 1 else f"{standing.queue} events wait"
-    yield Step(
+    yield ExplanationStep(
         Mark.NO if late else Mark.NOTE,
         f"{waiting} for it, the oldest for {standing.lag_seconds:.0f} s",
         "the agent's log tells what keeps it" if late else "",

@@ -12,24 +12,25 @@ from argocd.agents.project_copies import (
     project_at_principal,
     project_for_agent,
 )
-from argocd.agents.routing import AgentMapping, Mode, Route, destination_pattern, explain_project
-from argocd.agents.routing import Step as RouteStep
+from argocd.agents.routing import AgentMapping, Mode, Route, RoutingStep, destination_pattern, explain_project
 from argocd.globs import Verdict
 from argocd.globs.surprises import surprises
 from argocd.judging import configuration as policy
 from checks.check import Object
-from cli.explanations.explanation import Explanation, Mark, Section, Step, plain
-from cli.options.explained_objects import Known
+from cli.explanations.explanation import Explanation, ExplanationSection, ExplanationStep, Mark, plain
+from cli.options.explained_objects import ExplainedObjects
 from tiphys.errors import CallError
 
 if TYPE_CHECKING:
-    from cli.explanations.link import Link  # brings the client, which files do not need
+    from cli.explanations.link import LinkExplanation  # brings the client, which files do not need
 
 AGENT, PRINCIPAL = "agent", "principal"
 _ONLY_AUTONOMOUS = "only an autonomous agent tells the principal of its projects"
 
 
-def mode_of(agent: str, known: Known, given: str | None, link: "Link | None" = None) -> Mode:
+def mode_of(
+    agent: str, known: ExplainedObjects, given: str | None, link: "LinkExplanation | None" = None
+) -> Mode:
     """As told, as the principal has it, or as the configuration says."""
     if given:
         return Mode(given)
@@ -40,7 +41,13 @@ def mode_of(agent: str, known: Known, given: str | None, link: "Link | None" = N
 
 
 def explain(
-    known: Known, name: str, *, agent: str, mode: Mode, to: str | None, link: "Link | None" = None
+    known: ExplainedObjects,
+    name: str,
+    *,
+    agent: str,
+    mode: Mode,
+    to: str | None,
+    link: "LinkExplanation | None" = None,
 ) -> Explanation:
     """To the agent, or, from an autonomous agent, to the principal. `link` is what a cluster tells of the agent."""
     to = to or (PRINCIPAL if mode is Mode.AUTONOMOUS else AGENT)
@@ -61,14 +68,14 @@ def explain(
     )
 
 
-def _is_there(name: str, agent: str, link: "Link | None") -> Explanation:
+def _is_there(name: str, agent: str, link: "LinkExplanation | None") -> Explanation:
     called = f"{agent}-{name}"
     answer = f"The project {name} of agent {agent} is on the principal: there it is called {called}."
     data: dict[str, Any] = {"project": name, "agent": agent, "to": PRINCIPAL, "goes": True, "name": called}
     return Explanation(answer, good=True, data=data, sections=_linked(link, data))
 
 
-def _is_not_there(name: str, agent: str, mode: Mode, link: "Link") -> Explanation:
+def _is_not_there(name: str, agent: str, mode: Mode, link: "LinkExplanation") -> Explanation:
     """Asked of the principal's cluster, which sees everything but the agent's own."""
     cause = "" if mode is Mode.AUTONOMOUS else f"the agent is {mode.value}, and {_ONLY_AUTONOMOUS}"
     cause = cause or link.cause or "the agent has not told of it"
@@ -83,22 +90,24 @@ def _is_not_there(name: str, agent: str, mode: Mode, link: "Link") -> Explanatio
     sections = _linked(link, data)
     next_question = f"tiphys explain project {name} --agent {agent} --mode autonomous --context CONTEXT"
     sections.append(
-        Section(
+        ExplanationSection(
             "the agent's own cluster tells whether it was created there, and may leave",
-            [Step(Mark.NOTE, next_question)],
+            [ExplanationStep(Mark.NOTE, next_question)],
         )
     )
     return Explanation(answer, good=False, data=data, sections=sections)
 
 
-def _linked(link: "Link | None", data: dict[str, Any]) -> list[Section]:
+def _linked(link: "LinkExplanation | None", data: dict[str, Any]) -> list[ExplanationSection]:
     if link is None:
         return []
     data["connection"] = link.data
-    return [Section("what the principal's cluster knows of the agent", list(link.steps()))]
+    return [ExplanationSection("what the principal's cluster knows of the agent", list(link.steps()))]
 
 
-def _to_agent(known: Known, project: Object, agent: str, mode: Mode, link: "Link | None") -> Explanation:
+def _to_agent(
+    known: ExplainedObjects, project: Object, agent: str, mode: Mode, link: "LinkExplanation | None"
+) -> Explanation:
     name = reading.text(project, "metadata", "name")
     data: dict[str, Any] = {"project": name, "agent": agent, "mode": mode.value, "to": AGENT, "mappings": {}}
     sections = []
@@ -118,12 +127,12 @@ def _to_agent(known: Known, project: Object, agent: str, mode: Mode, link: "Link
             "copy": copy,
         }
         if copy is not None:
-            sections.append(Section("the copy that arrives", manifest=lean(copy)))
+            sections.append(ExplanationSection("the copy that arrives", manifest=lean(copy)))
     sections += _linked(link, data)
     notes = list(_notes(known, project, live=link is not None))
     data["notes"] = [note.what for note in notes]
     if notes:
-        sections.append(Section("besides", notes))
+        sections.append(ExplanationSection("besides", notes))
     stuck = link.cause if link else ""
     causes = dict.fromkeys(mapping["because"] for mapping in data["mappings"].values())
     return Explanation(
@@ -142,25 +151,27 @@ def _answer(name: str, agent: str, going: list[str], *, causes: list[str], stuck
     return f"The project {name} goes to agent {agent}{only}{but}."
 
 
-def _asked(asked: str, agent: str, mode: Mode, known: Known) -> Mode | None:
+def _asked(asked: str, agent: str, mode: Mode, known: ExplainedObjects) -> Mode | None:
     if asked == agent:
         return mode
     return Mode.AUTONOMOUS if policy.matches(known.configuration.agents.autonomous, asked) else None
 
 
-def _route_section(route: Route, project: Object, mapped_by: AgentMapping) -> Section:
+def _route_section(route: Route, project: Object, mapped_by: AgentMapping) -> ExplanationSection:
     said = "it goes" if route.goes else "it does not go"
-    section = Section(f"agents mapped by {mapped_by.value}: {said}, {route.because}")
+    section = ExplanationSection(f"agents mapped by {mapped_by.value}: {said}, {route.because}")
     for step in route.steps:
         mark = Mark.NO if step.denies and step.matched else Mark.of(step.matched or step.denies)
         denial = "!" if step.denies else ""
-        section.steps.append(Step(mark, f"{step.path}: {denial}{step.pattern}", _remark(step, route.agent)))
+        section.steps.append(
+            ExplanationStep(mark, f"{step.path}: {denial}{step.pattern}", _remark(step, route.agent))
+        )
     if route.steps or not route.goes:
         section.steps += _silent_destinations(project)
     return section
 
 
-def _remark(step: RouteStep, agent: str) -> str:
+def _remark(step: RoutingStep, agent: str) -> str:
     """Why a pattern does not do what its writer may have meant."""
     if step.problem:
         return step.problem
@@ -176,7 +187,7 @@ def _remark(step: RouteStep, agent: str) -> str:
     return found[0].message if found else "does not match"
 
 
-def _step_data(step: RouteStep, agent: str) -> dict[str, Any]:
+def _step_data(step: RoutingStep, agent: str) -> dict[str, Any]:
     return {
         "path": step.path,
         "pattern": step.pattern,
@@ -186,35 +197,35 @@ def _step_data(step: RouteStep, agent: str) -> dict[str, Any]:
     }
 
 
-def _silent_destinations(project: Object) -> Iterator[Step]:
+def _silent_destinations(project: Object) -> Iterator[ExplanationStep]:
     for index, destination in enumerate(reading.sequence(project, "spec", "destinations")):
         if not destination_pattern(destination):
             server = reading.text(destination, "server")
             what = f"spec.destinations[{index}].server: {server}" if server else f"spec.destinations[{index}]"
             remark = f"names no agent: a name, the server * or one with ?{names.AGENT_QUERY_PARAMETER}= does"
-            yield Step(Mark.NO, what, remark)
+            yield ExplanationStep(Mark.NO, what, remark)
 
 
-def _notes(known: Known, project: Object, *, live: bool) -> Iterator[Step]:
+def _notes(known: ExplainedObjects, project: Object, *, live: bool) -> Iterator[ExplanationStep]:
     label = ignore_sync.label_of(project)
     if label is not None and label not in ignore_sync.UNDERSTOOD:
-        yield Step(
+        yield ExplanationStep(
             Mark.NOTE, f"the label {names.IGNORE_SYNC} is {label!r}: only the exact text true keeps it here"
         )
     namespace = reading.text(project, "metadata", "namespace")
     if namespace and namespace != known.configuration.argocd.namespace:
-        yield Step(
+        yield ExplanationStep(
             Mark.NOTE,
             f"it is in the namespace {namespace}, and projects count only in {known.configuration.argocd.namespace}",
         )
     if not live:
-        yield Step(
+        yield ExplanationStep(
             Mark.NOTE,
             "files do not tell whether the agent is connected: --context asks the principal's cluster",
         )
 
 
-def _to_principal(known: Known, project: Object, agent: str, mode: Mode) -> Explanation:
+def _to_principal(known: ExplainedObjects, project: Object, agent: str, mode: Mode) -> Explanation:
     name = reading.text(project, "metadata", "name")
     home = known.configuration.argocd.namespace
     checks = list(_principal_checks(known, project, agent, mode))
@@ -230,13 +241,13 @@ def _to_principal(known: Known, project: Object, agent: str, mode: Mode) -> Expl
         ],
         "copy": None,
     }
-    sections = [Section("what is asked", [Step(*check) for check in checks])]
+    sections = [ExplanationSection("what is asked", [ExplanationStep(*check) for check in checks])]
     if goes:
         copy = plain(project_at_principal(project, agent=agent, namespace=home))
         data["copy"] = copy
         called = reading.text(copy, "metadata", "name")
         answer = f"The project {name} of agent {agent} goes to the principal; there it is called {called}."
-        sections.append(Section("the copy that the principal stores", manifest=lean(copy)))
+        sections.append(ExplanationSection("the copy that the principal stores", manifest=lean(copy)))
     else:
         cause = next(remark for mark, _, remark in checks if mark is Mark.NO)
         answer = f"The project {name} of agent {agent} does not go to the principal: {cause}."
@@ -244,7 +255,7 @@ def _to_principal(known: Known, project: Object, agent: str, mode: Mode) -> Expl
 
 
 def _principal_checks(
-    known: Known, project: Object, agent: str, mode: Mode
+    known: ExplainedObjects, project: Object, agent: str, mode: Mode
 ) -> Iterator[tuple[Mark, str, str]]:
     home = known.configuration.argocd.namespace
     autonomous = mode is Mode.AUTONOMOUS

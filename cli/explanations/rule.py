@@ -9,7 +9,7 @@ from argocd.judging.configuration import Configuration
 from argocd.rules.catalogue import CATALOGUE
 from checks.fixes import FIXES
 from checks.reports import WIDTH
-from cli.explanations.explanation import Explanation, Mark, Section, Step
+from cli.explanations.explanation import Explanation, ExplanationSection, ExplanationStep, Mark
 from tiphys.errors import CallError
 
 
@@ -34,23 +34,27 @@ def explain(rule_id: str, configuration: Configuration) -> Explanation:
         "good-example": rule.good,
     }
     facts = [
-        Step(Mark.NOTE, f"judges: {', '.join(data['kinds'])}"),
-        Step(Mark.NOTE, f"profile {rule.profile.value}, by default {rule.action.value}; here {here.value}"),
+        ExplanationStep(Mark.NOTE, f"judges: {', '.join(data['kinds'])}"),
+        ExplanationStep(
+            Mark.NOTE, f"profile {rule.profile.value}, by default {rule.action.value}; here {here.value}"
+        ),
     ]
     if rule.reads:
-        facts.append(Step(Mark.NOTE, f"asked when these change: {', '.join(rule.reads)}"))
+        facts.append(ExplanationStep(Mark.NOTE, f"asked when these change: {', '.join(rule.reads)}"))
     if rule.neighbours:
-        facts.append(Step(Mark.NOTE, "looks at other objects, and keeps silent where they are not known"))
+        facts.append(
+            ExplanationStep(Mark.NOTE, "looks at other objects, and keeps silent where they are not known")
+        )
     if rule.id in FIXES:
-        facts.append(Step(Mark.NOTE, "tiphys check --fix mends what has one answer"))
+        facts.append(ExplanationStep(Mark.NOTE, "tiphys check --fix mends what has one answer"))
     return Explanation(
         f"{rule.id}: {rule.title}.",
         good=None,
         data=data,
         sections=[
-            Section(rule.explanation, facts),
-            Section("refused or warned about", example=_narrow(rule.bad)),
-            Section("fine", example=_narrow(rule.good)),
+            ExplanationSection(rule.explanation, facts),
+            ExplanationSection("refused or warned about", example=_narrow(rule.bad)),
+            ExplanationSection("fine", example=_narrow(rule.good)),
         ],
     )
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from argocd import names, reading
-from argocd.judging.case import Writer
+from argocd.judging.case import User
 from argocd.tracking.ids import TruncationError, group_of, parse_released
 from argocd.tracking.marks import (
     annotation,
@@ -19,8 +19,8 @@ from argocd.tracking.marks import (
 )
 from argocd.tracking.owners import Dispute, Owner, owner_of
 from checks.check import Object
-from cli.explanations.explanation import Explanation, Mark, Section, Step
-from cli.options.explained_objects import Known
+from cli.explanations.explanation import Explanation, ExplanationSection, ExplanationStep, Mark
+from cli.options.explained_objects import ExplainedObjects
 from cli.roles.kind_names import find_kind
 from tiphys.errors import CallError
 
@@ -49,7 +49,7 @@ async def fetch(store: Any, text: str, namespace: str | None) -> tuple[Object, O
     return thing, around or {}
 
 
-def find(known: Known, text: str, namespace: str | None) -> tuple[Object, Object]:
+def find(known: ExplainedObjects, text: str, namespace: str | None) -> tuple[Object, Object]:
     group, kind, name = parse_target(text)
     for thing in known.objects:
         metadata = reading.mapping(thing, "metadata")
@@ -70,12 +70,12 @@ def find(known: Known, text: str, namespace: str | None) -> tuple[Object, Object
     raise CallError(f"there is no {text} in the files: write KIND/NAME or KIND.GROUP/NAME")
 
 
-def explain(known: Known, thing: Object, around: Object) -> Explanation:
+def explain(known: ExplainedObjects, thing: Object, around: Object) -> Explanation:
     surroundings = known.surroundings
     settings, version = surroundings.settings, known.configuration.argocd.version
     # Argo CD's own word counts: what an id says is believed where Argo CD writes it.
     home = known.configuration.argocd.namespace
-    writer = Writer(user=f"{names.SERVICE_ACCOUNT_PREFIX}{home}:argocd-application-controller")
+    writer = User(user=f"{names.SERVICE_ACCOUNT_PREFIX}{home}:argocd-application-controller")
     owner = owner_of(thing, namespace=around, writer=writer, surroundings=surroundings)
     taken_for = application_of(thing, settings=settings, version=version)
     about = f"{reading.text(thing, 'kind')} {_qualified(thing)}"
@@ -95,7 +95,7 @@ def explain(known: Known, thing: Object, around: Object) -> Explanation:
         "pruned-when-its-source-has-it-no-more": prunes,
     }
     marks = [
-        Step(
+        ExplanationStep(
             Mark.NOTE if key not in expected else Mark.of(carries.get(key) == expected[key]),
             f"{key}: {carries.get(key) or '(absent)'}",
             f"should be {expected[key]}" if key in expected and carries.get(key) != expected[key] else "",
@@ -103,19 +103,23 @@ def explain(known: Known, thing: Object, around: Object) -> Explanation:
         for key in dict.fromkeys([*expected, *carries])
     ]
     sections = [
-        Section(
+        ExplanationSection(
             f"its marks; Argo CD tracks by {settings.tracking_method.value}",
-            marks or [Step(Mark.NOTE, "none")],
+            marks or [ExplanationStep(Mark.NOTE, "none")],
         ),
-        Section("if its application's source did not hold it", steps),
+        ExplanationSection("if its application's source did not hold it", steps),
     ]
     if trouble:
-        sections[0].steps.append(Step(Mark.NO, trouble))
+        sections[0].steps.append(ExplanationStep(Mark.NO, trouble))
     if not settings.known:
         sections.append(
-            Section(
+            ExplanationSection(
                 "besides",
-                [Step(Mark.NOTE, f"{names.ARGOCD_CM} is not {known.where}: its defaults are meant")],
+                [
+                    ExplanationStep(
+                        Mark.NOTE, f"{names.ARGOCD_CM} is not {known.where}: its defaults are meant"
+                    )
+                ],
             )
         )
     return Explanation(
@@ -178,27 +182,27 @@ def _expected(thing: Object, owner: Owner | Dispute | None, settings: Any) -> tu
     return {**marks.annotations, **labels}, ""
 
 
-def _pruning(thing: Object, known: Known) -> list[Step]:
+def _pruning(thing: Object, known: ExplainedObjects) -> list[ExplanationStep]:
     settings, version = known.surroundings.settings, known.configuration.argocd.version
     taken_for = application_of(thing, settings=settings, version=version)
     found = parse_released(annotation(thing, names.TRACKING_ID))
     steps = [
-        Step(
+        ExplanationStep(
             Mark.of(is_of_this_installation(thing, settings=settings, version=version)),
             "its installation id is this Argo CD's",
         ),
-        Step(Mark.of(bool(taken_for)), f"Argo CD takes it for {taken_for or 'nobody'}'s"),
-        Step(
+        ExplanationStep(Mark.of(bool(taken_for)), f"Argo CD takes it for {taken_for or 'nobody'}'s"),
+        ExplanationStep(
             Mark.of(is_self_referencing(thing, settings=settings, version=version)),
             "its tracking id is about itself",
             f"it is about {found.kind} {found.namespace}/{found.name}"
             if found and not found.is_about(thing)
             else "",
         ),
-        Step(Mark.of(is_root(thing)), "no other object owns it"),
-        Step(Mark.of(not is_hook(thing)), "it is no hook"),
-        Step(Mark.of(not forbids_pruning(thing)), "no Prune=false forbids it"),
+        ExplanationStep(Mark.of(is_root(thing)), "no other object owns it"),
+        ExplanationStep(Mark.of(not is_hook(thing)), "it is no hook"),
+        ExplanationStep(Mark.of(not forbids_pruning(thing)), "no Prune=false forbids it"),
     ]
     pruned = all(step.mark is Mark.YES for step in steps)
     last = "it would be pruned" if pruned else "it would stay"
-    return [*steps, Step(Mark.NOTE, last)]
+    return [*steps, ExplanationStep(Mark.NOTE, last)]

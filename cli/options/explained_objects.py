@@ -43,7 +43,7 @@ def asking(command: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ExplainedObjects:
     """What was found. `wanted` is the object that was asked for in a cluster; files hold it in `objects`."""
 
     configuration: Configuration
@@ -93,7 +93,9 @@ def settled(given: dict[str, Any]) -> Configuration:
     return configuration
 
 
-def gather(given: dict[str, Any], *, fetch: Fetch | None = None, applications: bool = False) -> Known:
+def gather(
+    given: dict[str, Any], *, fetch: Fetch | None = None, applications: bool = False
+) -> ExplainedObjects:
     """`given` are the options of `asking`; `fetch` gets the one object that is asked for from a cluster."""
     configuration = settled(given)
     if given["files"]:
@@ -102,7 +104,7 @@ def gather(given: dict[str, Any], *, fetch: Fetch | None = None, applications: b
         objects = read_objects(given["files"], configuration)
         survey = Survey(Directory(argocd_namespace=configuration.argocd.namespace))
         surroundings_of(objects, configuration, around=survey)
-        return Known(configuration, survey, objects, live=False)
+        return ExplainedObjects(configuration, survey, objects, live=False)
     return asyncio.run(_gather(given, configuration, fetch, applications=applications))
 
 
@@ -118,7 +120,7 @@ def read_objects(paths: tuple[str, ...], configuration: Configuration) -> list[O
 
 async def _gather(
     given: dict[str, Any], configuration: Configuration, fetch: Fetch | None, *, applications: bool
-) -> Known:
+) -> ExplainedObjects:
     # Only here: the client costs more than all that files need.
     from checks.survey import survey  # noqa: PLC0415
     from kube.live import LiveStore  # noqa: PLC0415
@@ -131,7 +133,7 @@ async def _gather(
         await store.close()
     for note in known.notes:
         remark(note)
-    return Known(configuration, known, [], live=True, wanted=wanted)
+    return ExplainedObjects(configuration, known, [], live=True, wanted=wanted)
 
 
 async def fetch_application(store: Any, text: str, configuration: Configuration) -> Object | None:

@@ -122,11 +122,13 @@ def configure_logs(level: tuple[str, ...], form: str) -> None:
     logs.configure(level=word, form=_FORMS.get(form, form))
 
 
-class Process(Protocol):
+class SidecarProcess(Protocol):
     async def run(self) -> None: ...
 
 
-def run_sidecar(given: dict[str, Any], make: Callable[[Store], Awaitable[Process]], *, name: str) -> None:
+def run_sidecar(
+    given: dict[str, Any], make: Callable[[Store], Awaitable[SidecarProcess]], *, name: str
+) -> None:
     """Until SIGTERM."""
 
     async def serve(running: Running) -> None:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from kube.embedded.watches import Change, Record, Selection, Watchers
+from kube.embedded.watches import Record, RecordedChange, Selection, Watchers
 from kube.encoding import decode, encoded_to_keep
 from kube.errors import BadRequestError, GoneError, UnavailableError
-from kube.store import EventKind, Object, Page, Resource
+from kube.store import ListPage, Object, Resource, WatchEventKind
 
 # Lists that are being paged through; each holds references only. Older ones are answered with 410, as after
 # a compaction.
@@ -25,7 +25,7 @@ class Collection:
     resource: Resource
     objects: dict[str, dict[str, Record]] = field(default_factory=dict)
     """By namespace (empty for kinds without one), then by name."""
-    changes: deque[Change] = field(default_factory=deque)
+    changes: deque[RecordedChange] = field(default_factory=deque)
     watchers: Watchers = field(default_factory=Watchers)
     floor: int = 0
     """No watch can resume from below this revision."""
@@ -71,8 +71,8 @@ class History:
         objects = collection.objects.setdefault(record.namespace, {})
         previous = objects.get(record.name)
         objects[record.name] = record
-        kind = EventKind.ADDED if previous is None else EventKind.MODIFIED
-        self._publish(collection, Change(kind=kind, record=record, previous=previous))
+        kind = WatchEventKind.ADDED if previous is None else WatchEventKind.MODIFIED
+        self._publish(collection, RecordedChange(kind=kind, record=record, previous=previous))
         return record
 
     def remove(self, resource: Resource, body: Object) -> Record:
@@ -83,7 +83,9 @@ class History:
         previous = objects.pop(record.name)
         if not objects:
             del collection.objects[record.namespace]
-        self._publish(collection, Change(kind=EventKind.DELETED, record=record, previous=previous))
+        self._publish(
+            collection, RecordedChange(kind=WatchEventKind.DELETED, record=record, previous=previous)
+        )
         return record
 
     def _record(self, body: Object) -> Record:
@@ -99,7 +101,7 @@ class History:
             raw=raw,
         )
 
-    def _publish(self, collection: Collection, change: Change) -> None:
+    def _publish(self, collection: Collection, change: RecordedChange) -> None:
         if len(collection.changes) >= self._length:
             collection.floor = collection.changes.popleft().record.revision
         collection.changes.append(change)
@@ -112,19 +114,19 @@ class History:
             collection.floor = self.revision
         self._snapshots.clear()
 
-    def since(self, resource: Resource, version: str) -> Iterator[Change]:
+    def since(self, resource: Resource, version: str) -> Iterator[RecordedChange]:
         """The changes after a version, or for no version one addition for each object there is."""
         collection = self.collection(resource)
         if version in {"", "0"}:
             for record in collection.records(None):
-                yield Change(kind=EventKind.ADDED, record=record, previous=None)
+                yield RecordedChange(kind=WatchEventKind.ADDED, record=record, previous=None)
             return
         revision = self.parse_version(version)
         if revision < collection.floor:
             raise GoneError(f"too old resource version: {revision} ({collection.floor})")
         if revision > self.revision:
             raise UnavailableError(f"Too large resource version: {revision}, current: {self.revision}")
-        newer: list[Change] = []
+        newer: list[RecordedChange] = []
         for change in reversed(collection.changes):
             if change.record.revision <= revision:
                 break
@@ -139,7 +141,7 @@ class History:
 
     def page(
         self, resource: Resource, *, selection: Selection, limit: int | None, continue_token: str
-    ) -> Page:
+    ) -> ListPage:
         if not limit and not continue_token:
             records = self.collection(resource).records(selection.namespace)
             return self._page(records, self.revision, selection)
@@ -160,11 +162,13 @@ class History:
                 self._keep(key, snapshot)
                 break
             chosen.append(record)
-        return Page([decode(record.raw) for record in chosen], str(revision), token)
+        return ListPage([decode(record.raw) for record in chosen], str(revision), token)
 
     @staticmethod
-    def _page(records: list[Record], revision: int, selection: Selection) -> Page:
-        return Page([decode(record.raw) for record in records if selection.matches(record)], str(revision))
+    def _page(records: list[Record], revision: int, selection: Selection) -> ListPage:
+        return ListPage(
+            [decode(record.raw) for record in records if selection.matches(record)], str(revision)
+        )
 
     def _keep(self, key: tuple[str, str, str | None, int], snapshot: list[Record]) -> None:
         self._snapshots[key] = snapshot

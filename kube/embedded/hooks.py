@@ -7,7 +7,7 @@ from enum import StrEnum
 from kube.store import Identity, Object, Resource
 
 
-class Operation(StrEnum):
+class AdmissionOperation(StrEnum):
     CREATE = "CREATE"
     UPDATE = "UPDATE"
     DELETE = "DELETE"
@@ -17,7 +17,7 @@ class Operation(StrEnum):
 class AdmissionRequest:
     """`old` is None on a creation, `new` on a deletion; both are the receiver's own copies."""
 
-    operation: Operation
+    operation: AdmissionOperation
     resource: Resource
     subresource: str
     namespace: str

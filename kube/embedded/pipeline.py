@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from kube.embedded import drafts
 from kube.embedded.drafts import Draft
 from kube.embedded.history import History
-from kube.embedded.hooks import AdmissionRequest, Hooks, Operation
+from kube.embedded.hooks import AdmissionOperation, AdmissionRequest, Hooks
 from kube.embedded.managed_fields import Owners
 from kube.embedded.metadata import check_metadata
 from kube.embedded.traits import Traits, complete, traits_of
@@ -27,7 +27,7 @@ _FINALIZERS_OF_PROPAGATION = {"Foreground": "foregroundDeletion", "Orphan": "orp
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class WriteRequest:
     """Who writes, and how."""
 
     identity: Identity
@@ -69,7 +69,7 @@ class Pipeline:
     def _is_current(self, resource: Resource, record: Record) -> bool:
         return self._history.collection(resource).find(record.namespace, record.name) is record
 
-    def traits(self, resource: Resource, writer: Writer) -> Traits:
+    def traits(self, resource: Resource, writer: WriteRequest) -> Traits:
         traits = traits_of(resource, with_status=self._with_status)
         if writer.subresource and not (writer.subresource == "status" and traits.status):
             raise NotFoundError(f"{resource.plural} have no subresource {writer.subresource!r}")
@@ -91,11 +91,11 @@ class Pipeline:
         complete(resource, body)
         return Draft(body, Owners(None), base=None)
 
-    async def create(self, resource: Resource, draft: Draft, writer: Writer) -> Object:
+    async def create(self, resource: Resource, draft: Draft, writer: WriteRequest) -> Object:
         metadata = draft.body["metadata"]
         namespace, name = metadata.get("namespace", ""), metadata["name"]
         self._check_namespace(resource, namespace)
-        body = await self._admitted(Operation.CREATE, resource, None, draft.body, writer)
+        body = await self._admitted(AdmissionOperation.CREATE, resource, None, draft.body, writer)
         identity = ("name", "namespace", "uid", "creationTimestamp")  # not admission's to change
         body["metadata"] |= {key: metadata[key] for key in identity if key in metadata}
         self._check_namespace(resource, namespace)  # admission may have taken its time
@@ -114,7 +114,7 @@ class Pipeline:
         namespace: str | None,
         name: str,
         draft: Callable[[Object], Draft],
-        writer: Writer,
+        writer: WriteRequest,
     ) -> Object:
         """`draft` makes the new object of the old one and leaves that as it is; again, if another write comes between."""
         traits = self.traits(resource, writer)
@@ -124,7 +124,7 @@ class Pipeline:
             drafted = draft(old)
             new = drafts.revised(resource, old, drafted.body, traits=traits, subresource=writer.subresource)
             complete(resource, new)
-            admitted = await self._admitted(Operation.UPDATE, resource, old, new, writer)
+            admitted = await self._admitted(AdmissionOperation.UPDATE, resource, old, new, writer)
             if admitted is not new:
                 new = drafts.revised(resource, old, admitted, traits=traits, subresource=writer.subresource)
             drafts.count_generation(old, new, traits=traits)
@@ -134,7 +134,9 @@ class Pipeline:
                 return self._commit(resource, old, new, record, writer)
         raise ConflictError(f'{resource.plural} "{name}": other writes came between {_MOST_TRIES} times')
 
-    def _commit(self, resource: Resource, old: Object, new: Object, record: Record, writer: Writer) -> Object:
+    def _commit(
+        self, resource: Resource, old: Object, new: Object, record: Record, writer: WriteRequest
+    ) -> Object:
         if writer.dry_run:
             return copied(new)
         if new == old:
@@ -152,13 +154,19 @@ class Pipeline:
         return bool(metadata.get("deletionTimestamp")) and not held
 
     async def delete(
-        self, resource: Resource, *, namespace: str | None, name: str, deletion: Deletion, writer: Writer
+        self,
+        resource: Resource,
+        *,
+        namespace: str | None,
+        name: str,
+        deletion: Deletion,
+        writer: WriteRequest,
     ) -> None:
         for _ in range(_MOST_TRIES):
             record = self.find(resource, namespace, name)
             old = record.decoded()
             self._check_preconditions(resource, old, deletion)
-            await self._admitted(Operation.DELETE, resource, old, None, writer)
+            await self._admitted(AdmissionOperation.DELETE, resource, old, None, writer)
             if self._is_current(resource, record):
                 if not writer.dry_run:
                     self._delete(resource, old, propagation=deletion.propagation)
@@ -225,7 +233,12 @@ class Pipeline:
             )
 
     async def _admitted(
-        self, operation: Operation, resource: Resource, old: Object | None, new: Object | None, writer: Writer
+        self,
+        operation: AdmissionOperation,
+        resource: Resource,
+        old: Object | None,
+        new: Object | None,
+        writer: WriteRequest,
     ) -> Object:
         subject = new if new is not None else old
         assert subject is not None
@@ -252,7 +265,7 @@ class Pipeline:
             raise BadRequestError("admission answered with something that is no object")
         return copied(answer.body)
 
-    def _own(self, draft: Draft, body: Object, writer: Writer) -> None:
+    def _own(self, draft: Draft, body: Object, writer: WriteRequest) -> None:
         draft.owners.update(
             draft.base, body, manager=writer.manager, subresource=writer.subresource, time=self.now()
         )

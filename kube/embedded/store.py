@@ -20,7 +20,7 @@ from kube.embedded.drafts import Draft
 from kube.embedded.history import History
 from kube.embedded.hooks import Call, Hooks, Phase
 from kube.embedded.managed_fields import Owners
-from kube.embedded.pipeline import Deletion, Pipeline, Writer
+from kube.embedded.pipeline import Deletion, Pipeline, WriteRequest
 from kube.embedded.traits import WITH_STATUS
 from kube.embedded.watches import Selection, Watcher
 from kube.encoding import copied, decode, encode
@@ -28,7 +28,7 @@ from kube.errors import ApiError, BadRequestError, ConflictError, NotFoundError
 from kube.patches import apply_json_patch, apply_merge_patch
 from kube.resources import NAMESPACES, SUBJECT_ACCESS_REVIEWS
 from kube.selectors import parse_fields, parse_labels
-from kube.store import Event, Identity, JsonPatch, Object, Page, PatchKind, Resource
+from kube.store import Identity, JsonPatch, ListPage, Object, PatchKind, Resource, WatchEvent
 
 # As an API server does: about once a minute. Timers follow the event loop, so virtual time works.
 BOOKMARK_EVERY = 60.0
@@ -113,7 +113,7 @@ class EmbeddedStore:
         field_selector: str = "",
         limit: int | None = None,
         continue_token: str = "",
-    ) -> Page:
+    ) -> ListPage:
         selection = _selection(resource, namespace, label_selector, field_selector)
         await self._strike("list", resource, namespace, "")
         return self._history.page(resource, selection=selection, limit=limit, continue_token=continue_token)
@@ -126,7 +126,7 @@ class EmbeddedStore:
         label_selector: str = "",
         field_selector: str = "",
         resource_version: str,
-    ) -> AsyncGenerator[Event, None]:
+    ) -> AsyncGenerator[WatchEvent, None]:
         selection = _selection(resource, namespace, label_selector, field_selector)
         await self._strike("watch", resource, namespace, "")
         watcher = Watcher(selection, limit=self._watch_backlog)
@@ -156,7 +156,7 @@ class EmbeddedStore:
             allowed = self.hooks.access is not None and self.hooks.access(body.get("spec", {}))
             return {**body, "status": {"allowed": allowed}}
         draft = self._pipeline.draft(resource, body, namespace=namespace)
-        writer = Writer(self.identity, field_manager, dry_run=dry_run)
+        writer = WriteRequest(self.identity, field_manager, dry_run=dry_run)
         created = await self._pipeline.create(resource, draft, writer)
         await self._strike("create", resource, namespace, created["metadata"]["name"], Phase.AFTER)
         return created
@@ -173,7 +173,7 @@ class EmbeddedStore:
         raw = encode(typed(resource, body))
         namespace, name = address_of(resource, body)
         await self._strike("replace", resource, namespace, name)
-        writer = Writer(self.identity, field_manager, subresource, dry_run)
+        writer = WriteRequest(self.identity, field_manager, subresource, dry_run)
         traits = self._pipeline.traits(resource, writer)
 
         def draft(old: Object) -> Draft:
@@ -204,7 +204,7 @@ class EmbeddedStore:
         check_segment(name, what="the name")
         raw = encode(patch)
         await self._strike("patch", resource, namespace, name)
-        writer = Writer(self.identity, field_manager, subresource, dry_run)
+        writer = WriteRequest(self.identity, field_manager, subresource, dry_run)
         if kind is PatchKind.APPLY:
             patched = await self._apply(resource, decode(raw), name, namespace, force=force, writer=writer)
         else:
@@ -231,7 +231,7 @@ class EmbeddedStore:
         namespace: str | None,
         *,
         force: bool,
-        writer: Writer,
+        writer: WriteRequest,
     ) -> Object:
         config = typed_for_apply(resource, config, name=name, namespace=namespace)
         metadata = config["metadata"]
@@ -289,7 +289,7 @@ class EmbeddedStore:
             namespace=namespace,
             name=name,
             deletion=Deletion(propagation, uid, resource_version),
-            writer=Writer(self.identity, dry_run=dry_run),
+            writer=WriteRequest(self.identity, dry_run=dry_run),
         )
         await self._strike("delete", resource, namespace, name, Phase.AFTER)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from kube.encoding import decode, encode
 from kube.errors import ApiError
 from kube.selectors import FieldSelector, LabelSelector
-from kube.store import Event, EventKind, Object
+from kube.store import Object, WatchEvent, WatchEventKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +30,10 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RecordedChange:
     """`record` is what the object became; of a deleted one the last state, under the deletion's revision."""
 
-    kind: EventKind
+    kind: WatchEventKind
     record: Record
     previous: Record | None
 
@@ -53,20 +53,20 @@ class Selection:
             and self.labels.matches(record.labels)
         )
 
-    def seen(self, change: Change) -> tuple[EventKind, bytes] | None:
+    def seen(self, change: RecordedChange) -> tuple[WatchEventKind, bytes] | None:
         """The change as this selection sees it: an object may enter or leave by a change of its labels."""
         before = change.previous is not None and self.matches(change.previous)
-        now = change.kind is not EventKind.DELETED and self.matches(change.record)
+        now = change.kind is not WatchEventKind.DELETED and self.matches(change.record)
         if now:
-            return (EventKind.MODIFIED if before else EventKind.ADDED), change.record.raw
+            return (WatchEventKind.MODIFIED if before else WatchEventKind.ADDED), change.record.raw
         if not before:
             return None
-        if change.kind is EventKind.DELETED:
-            return EventKind.DELETED, change.record.raw
+        if change.kind is WatchEventKind.DELETED:
+            return WatchEventKind.DELETED, change.record.raw
         assert change.previous is not None
         left = change.previous.decoded()
         left["metadata"]["resourceVersion"] = str(change.record.revision)
-        return EventKind.DELETED, encode(left)
+        return WatchEventKind.DELETED, encode(left)
 
 
 class Watcher:
@@ -77,12 +77,12 @@ class Watcher:
     def __init__(self, selection: Selection, *, limit: int) -> None:
         self.selection = selection
         self._limit = limit
-        self._queue: deque[tuple[EventKind, bytes]] = deque()
+        self._queue: deque[tuple[WatchEventKind, bytes]] = deque()
         self._wake: asyncio.Future[None] | None = None
         self._ended = False
         self._error: ApiError | None = None
 
-    def offer(self, change: Change) -> None:
+    def offer(self, change: RecordedChange) -> None:
         seen = self.selection.seen(change)
         if seen is None or self._ended:
             return
@@ -92,7 +92,7 @@ class Watcher:
         self._queue.append(seen)
         self.rouse()
 
-    def preload(self, changes: Iterable[Change]) -> None:
+    def preload(self, changes: Iterable[RecordedChange]) -> None:
         """What happened before this watch began comes from the history and is bounded by it."""
         for change in changes:
             seen = self.selection.seen(change)
@@ -110,12 +110,12 @@ class Watcher:
 
     async def events(
         self, *, bookmark_every: float, revision: Callable[[], int]
-    ) -> AsyncGenerator[Event, None]:
+    ) -> AsyncGenerator[WatchEvent, None]:
         loop = asyncio.get_running_loop()
         while True:
             while self._queue:
                 kind, raw = self._queue.popleft()
-                yield Event(kind, decode(raw))
+                yield WatchEvent(kind, decode(raw))
             if self._ended:
                 if self._error is not None:
                     raise self._error
@@ -129,7 +129,7 @@ class Watcher:
                 self._wake = None
             if not self._queue and not self._ended:
                 # Everything up to the current revision has been delivered: only then is a bookmark true.
-                yield Event(EventKind.BOOKMARK, {"metadata": {"resourceVersion": str(revision())}})
+                yield WatchEvent(WatchEventKind.BOOKMARK, {"metadata": {"resourceVersion": str(revision())}})
 
 
 _Place = tuple[str | None, str | None, tuple[str, str] | None]
@@ -154,7 +154,7 @@ class Watchers:
     def all(self) -> list[Watcher]:
         return [watcher for watchers in self._places.values() for watcher in watchers]
 
-    def notify(self, change: Change) -> None:
+    def notify(self, change: RecordedChange) -> None:
         if not self._places:
             return
         record, previous = change.record, change.previous

@@ -15,7 +15,7 @@ from kube.errors import BadRequestError, NotFoundError, UnavailableError
 from kube.live.connection import Connection, Repeat
 from kube.live.credentials import Access, find_access
 from kube.live.watches import events_of
-from kube.store import Event, Identity, JsonPatch, Object, Page, PatchKind, Resource
+from kube.store import Identity, JsonPatch, ListPage, Object, PatchKind, Resource, WatchEvent
 
 # Bookmarks come about every minute: twice that without a byte is a watch that has died.
 WATCH_IDLE_SECONDS = 120.0
@@ -113,7 +113,7 @@ class LiveStore:
         field_selector: str = "",
         limit: int | None = None,
         continue_token: str = "",
-    ) -> Page:
+    ) -> ListPage:
         path = _path(resource, check_scope(resource, namespace, all_namespaces=True))
         query = _selectors(label_selector, field_selector)
         if limit:
@@ -126,7 +126,7 @@ class LiveStore:
         for item in items:  # the items of a built-in kind's list come without
             item.setdefault("apiVersion", resource.api_version)
             item.setdefault("kind", resource.kind)
-        return Page(items, metadata.get("resourceVersion", ""), metadata.get("continue", ""))
+        return ListPage(items, metadata.get("resourceVersion", ""), metadata.get("continue", ""))
 
     async def watch(
         self,
@@ -136,7 +136,7 @@ class LiveStore:
         label_selector: str = "",
         field_selector: str = "",
         resource_version: str,
-    ) -> AsyncGenerator[Event, None]:
+    ) -> AsyncGenerator[WatchEvent, None]:
         """Ends when the server says so or says nothing for too long; a broken connection raises."""
         path = _path(resource, check_scope(resource, namespace, all_namespaces=True))
         query = _selectors(label_selector, field_selector) | {

@@ -11,14 +11,14 @@ from typing import Any
 import grpc
 
 from scripts.bench.figures import Figure, awaited_side_by_side
-from sidecars.delivery.comparison import Answer, Question, Round, answer
+from sidecars.delivery.comparison import ComparisonAnswer, ComparisonQuestion, ComparisonRound, answer
 from sidecars.delivery.inbox import Inbox
 from sidecars.delivery.inventory import Inventory
 from sidecars.delivery.outbox import Outbox, OutboxLimits
-from sidecars.delivery.session import Peer
+from sidecars.delivery.session import Queues
 from sidecars.wire.capabilities import BATCHES
 from sidecars.wire.events import Event, EventType, Target, acknowledgement, object_event
-from sidecars.wire.streams import Stream
+from sidecars.wire.streams import EventStream
 
 NAME = "delivery (2 kB events of different objects, both ends in this process)"
 EVENTS = 5_000
@@ -66,14 +66,14 @@ class Pipe:
         return await self._inward.get()
 
 
-def pair() -> tuple[Peer, Peer]:
-    def end(name: str) -> Peer:
+def pair() -> tuple[Queues, Queues]:
+    def end(name: str) -> Queues:
         outbox = Outbox(peer=name, limits=LIMITS)
 
         async def handle(_: Event) -> None:
             await asyncio.sleep(0)
 
-        return Peer(
+        return Queues(
             outbox=outbox,
             inbox=Inbox(
                 peer=name, handle=handle, acknowledge=lambda event: outbox.add(acknowledgement(event))
@@ -83,7 +83,7 @@ def pair() -> tuple[Peer, Peer]:
     return end("agent"), end("principal")
 
 
-async def connected(*peers: Peer) -> list["asyncio.Task[object]"]:
+async def connected(*peers: Queues) -> list["asyncio.Task[object]"]:
     here: asyncio.Queue[Event] = asyncio.Queue(64)
     there: asyncio.Queue[Event] = asyncio.Queue(64)
     pipes = (Pipe(here, there), Pipe(there, here))
@@ -126,7 +126,7 @@ async def through_queues(batch: list[Event]) -> None:
 class Service(grpc.GenericRpcHandler):  # type: ignore[misc]
     """The principal's side of one stream, without certificates and tokens."""
 
-    def __init__(self, peer: Peer, *, batches: bool) -> None:
+    def __init__(self, peer: Queues, *, batches: bool) -> None:
         self._peer = peer
         self._batches = batches
 
@@ -137,8 +137,8 @@ class Service(grpc.GenericRpcHandler):  # type: ignore[misc]
         await self._peer.serve(wire(context, batches=self._batches), batches=self._batches)
 
 
-def wire(transport: Any, *, batches: bool) -> Stream:
-    return Stream(
+def wire(transport: Any, *, batches: bool) -> EventStream:
+    return EventStream(
         read=transport.read,
         write=transport.write,
         extensions=frozenset({BATCHES} if batches else ()),
@@ -204,16 +204,16 @@ def comparison(count: int, differences: int) -> Figure:
     here, there = inventory(count), inventory(count)
     for number in random.Random(count).sample(range(count), differences):  # noqa: S311 - any will do
         there.put(f"Application/argocd/app-{number}", b"changed")
-    round_ = Round(here, scope="spec", name="round")
+    round_ = ComparisonRound(here, scope="spec", name="round")
     sent, found = 0, 0
     while not round_.done:
         for question in round_.ask():
             asked = question.payload()
-            reply = answer(there, Question.read(asked)).payload()
+            reply = answer(there, ComparisonQuestion.read(asked)).payload()
             sent += len(asked) + len(reply)
-            found += len(round_.receive(Answer.read(reply)))
+            found += len(round_.receive(ComparisonAnswer.read(reply)))
     assert found == differences
-    whole = len(Answer(scope="spec", round="round", number=0, items={"": here.items()}).payload())
+    whole = len(ComparisonAnswer(scope="spec", round="round", number=0, items={"": here.items()}).payload())
     return Figure(f"finding {differences} of {count} keys", sent / 1000, "kB", "the whole list", whole / 1000)
 
 

@@ -26,7 +26,7 @@ from scripts.bench.sidecar_processes import (
     quiet,
 )
 from sidecars.wire.client.dialer import AgentConnection
-from sidecars.wire.client.reconnect import Reconnecting
+from sidecars.wire.client.reconnect import Reconnector
 from sidecars.wire.events import AGENT_SOURCE, Event, Target, acknowledgement
 
 NAME = "fleet: a principal on the embedded store, its agents on streams of their own, TLS"
@@ -106,7 +106,7 @@ class Crowd:
                 if principal == self._restarts:
                     await self._note(number, event)
 
-        await Reconnecting(self._dialing[number]).run(serve)
+        await Reconnector(self._dialing[number]).run(serve)
 
     async def _note(self, number: int, event: Event) -> None:
         async with self._changed:

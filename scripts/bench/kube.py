@@ -22,7 +22,7 @@ from kube.embedded import EmbeddedStore
 from kube.live import LiveStore
 from kube.projections import shared, whole, without_managed_fields
 from kube.resources import APPLICATIONS
-from kube.store import Event, EventKind, Object, Page, PatchKind, Resource
+from kube.store import ListPage, Object, PatchKind, Resource, WatchEvent, WatchEventKind
 from scripts.bench.figures import Figure
 from scripts.cluster.controlplane import Cluster
 
@@ -189,8 +189,8 @@ class Round:
 
     async def _follow(self, watch: AsyncGenerator[Any, None]) -> None:
         async for event in watch:
-            kind = event.kind if isinstance(event, Event) else event["type"]
-            if kind == EventKind.MODIFIED:
+            kind = event.kind if isinstance(event, WatchEvent) else event["type"]
+            if kind == WatchEventKind.MODIFIED:
                 self._arrived.set()
 
     async def __call__(self) -> None:
@@ -259,15 +259,15 @@ async def _live_figures(cluster: Cluster) -> list[Figure]:
 class _Pages(EmbeddedStore):
     """Lists made of bytes as they come from the wire, so that only the cache holds objects."""
 
-    async def list(self, resource: Resource, **options: Any) -> Page:
+    async def list(self, resource: Resource, **options: Any) -> ListPage:
         start = int(options["continue_token"] or 0)
         end = min(start + (options["limit"] or OBJECTS), OBJECTS)
         items = orjson.loads(orjson.dumps([_stored(number) for number in range(start, end)]))
-        return Page(items, str(OBJECTS), str(end) if end < OBJECTS else "")
+        return ListPage(items, str(OBJECTS), str(end) if end < OBJECTS else "")
 
-    async def watch(self, resource: Resource, **options: Any) -> AsyncGenerator[Event, None]:
+    async def watch(self, resource: Resource, **options: Any) -> AsyncGenerator[WatchEvent, None]:
         await asyncio.Event().wait()  # until the measurement is over
-        yield Event(EventKind.BOOKMARK, {})
+        yield WatchEvent(WatchEventKind.BOOKMARK, {})
 
 
 def _stored(number: int) -> Object:

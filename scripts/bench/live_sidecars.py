@@ -22,7 +22,7 @@ def run_principal(kubeconfig: str, folder: str, port: int) -> None:
 def run_agent(kubeconfig: str, folder: str, port: int, name: str) -> None:
     async def serve(store: Store) -> None:
         papers = Papers(Path(folder))
-        serving = agent_running.Serving(
+        serving = agent_running.AgentOptions(
             settings=AgentSettings(mode=Mode.MANAGED, namespace=NAMESPACE),
             dialing=dialing(papers, port=port, pair=None),
             source=papers.files(name),
@@ -30,7 +30,7 @@ def run_agent(kubeconfig: str, folder: str, port: int, name: str) -> None:
             health_port=0,
             metrics_port=0,
         )
-        await agent_running.Process(store, serving).run()
+        await agent_running.AgentProcess(store, serving).run()
 
     _run(kubeconfig, serve)
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from kube.live import LiveStore
 from kube.resources import APP_PROJECTS, APPLICATIONS, NAMESPACES, SECRETS
-from kube.store import EventKind, Object, PatchKind
+from kube.store import Object, PatchKind, WatchEventKind
 from scripts.argocd_agent import BINARY, agent_arguments, free_port, principal_arguments
 from scripts.bench.live_sidecars import run_agent, run_principal
 from scripts.bench.sidecar_processes import NAMESPACE, START_SECONDS, Papers, child, cluster_secret
@@ -88,7 +88,7 @@ class Sight:
             async with aclosing(events) as stream:
                 async for event in stream:
                     version = event.object["metadata"]["resourceVersion"]
-                    if event.kind is not EventKind.BOOKMARK:
+                    if event.kind is not WatchEventKind.BOOKMARK:
                         for wait in self._waits:
                             wait.see(event.object)
 
@@ -247,5 +247,5 @@ async def _connected(pair: Pair) -> None:
     watch = pair.workload.watch(APP_PROJECTS, namespace=NAMESPACE, resource_version="0")
     async with asyncio.timeout(START_SECONDS), aclosing(watch) as events:
         async for event in events:
-            if event.kind is EventKind.ADDED:
+            if event.kind is WatchEventKind.ADDED:
                 return

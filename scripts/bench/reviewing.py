@@ -16,15 +16,15 @@ import orjson
 from argocd import names
 from certs.key_pair import CertificateError, KeyPair
 from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, SECRETS
-from kube.store import Event, EventKind, Object, Page, Resource
+from kube.store import ListPage, Object, Resource, WatchEvent, WatchEventKind
 from scripts.bench.rules import project
-from webhook.admission.cluster_state import Guarding, Knowledge
+from webhook.admission.cluster_state import ClusterState, Scope
 from webhook.admission.decisions import Decisions
-from webhook.admission.review import Answer, Review
-from webhook.keeper.worker_reports import Reporter
-from webhook.server.asgi import Application, Endpoint
-from webhook.server.gunicorn_settings import Listening, ReviewArbiter
-from webhook.server.metrics import Counting
+from webhook.admission.review import Review, ReviewAnswer
+from webhook.keeper.worker_reports import WorkerReporter
+from webhook.server.asgi import Endpoint, ReviewApp
+from webhook.server.gunicorn_settings import ReviewArbiter, ReviewPort
+from webhook.server.metrics import WorkerMetrics
 
 CLUSTERS = ("eu", "us")
 
@@ -128,11 +128,11 @@ class Feed:
 
     async def list(
         self, resource: Resource, *, limit: int | None = None, continue_token: str = "", **_: Any
-    ) -> Page:
+    ) -> ListPage:
         start, size = int(continue_token or 0), limit or 500
         items = [item for number in range(start, start + size) if (item := self._item(resource, number))]
         token = str(start + size) if len(items) == size else ""
-        return Page(items, resource_version="1000000", continue_token=token)
+        return ListPage(items, resource_version="1000000", continue_token=token)
 
     def _item(self, resource: Resource, number: int) -> Object | None:
         if resource == APPLICATIONS and number < self._applications:
@@ -149,18 +149,19 @@ class Feed:
 
     async def watch(
         self, resource: Resource, *, field_selector: str = "", **_: Any
-    ) -> AsyncGenerator[Event, None]:
+    ) -> AsyncGenerator[WatchEvent, None]:
         if resource == CONFIG_MAPS and field_selector.endswith(f"={names.ARGOCD_CM}"):
             metadata = {"name": names.ARGOCD_CM, "namespace": "argocd", **_stamped(1_000_001)}
             data = {names.IMPERSONATION_ENABLED_KEY: "true"}
-            yield Event(
-                EventKind.ADDED, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+            yield WatchEvent(
+                WatchEventKind.ADDED,
+                {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data},
             )
         if resource == APPLICATIONS and self._pause:
             for number in range(10**9):
                 await asyncio.sleep(self._pause)
                 body = application(number % self._applications, 1_000_001 + number)
-                yield Event(EventKind.MODIFIED, _loaded(body))
+                yield WatchEvent(WatchEventKind.MODIFIED, _loaded(body))
         await asyncio.Event().wait()
 
     async def close(self) -> None: ...
@@ -177,10 +178,10 @@ def _stamped(number: int) -> dict[str, str]:
 
 class Caches:
     def __init__(self, feed: Feed) -> None:
-        self.knowledge = Knowledge(feed, Guarding(), told=lambda _what, _trouble: None)  # type: ignore[arg-type]  # reads only
-        self.start = self.knowledge.start
-        self.failed = self.knowledge.failed
-        self.stop = self.knowledge.stop
+        self.cluster_state = ClusterState(feed, Scope(), told=lambda _what, _trouble: None)  # type: ignore[arg-type]  # reads only
+        self.start = self.cluster_state.start
+        self.failed = self.cluster_state.failed
+        self.stop = self.cluster_state.stop
 
 
 class Plain:
@@ -188,7 +189,7 @@ class Plain:
 
     drain_seconds = 0.0
 
-    def __init__(self, application: Application) -> None:
+    def __init__(self, application: ReviewApp) -> None:
         self._application = application
         self.context = application.context
         self.drain = application.drain
@@ -218,7 +219,7 @@ class Plain:
 
 
 class Silent:
-    def answered(self, path: str, review: Review, answer: Answer, seconds: float) -> None: ...
+    def answered(self, path: str, review: Review, answer: ReviewAnswer, seconds: float) -> None: ...
     def refused(self, path: str, status: int, reason: str) -> None: ...
     def certificate_loaded(self, pair: KeyPair) -> None: ...
     def certificate_refused(self, error: CertificateError) -> None: ...
@@ -227,14 +228,14 @@ class Silent:
 
 def build(mode: str, folder: Path, feed: Feed) -> Any:
     caches = Caches(feed)
-    counting = Counting(Reporter(folder))
+    counting = WorkerMetrics(WorkerReporter(folder))
     decisions = Decisions(
-        caches.knowledge,
+        caches.cluster_state,
         listener=counting,
         today=lambda: datetime.now(UTC).date(),
         check_writer=lambda _: None,
     )
-    served = Application(
+    served = ReviewApp(
         endpoints={"/validate": Endpoint(decisions.validate, patches=False)},
         folder=folder,
         background=caches,
@@ -247,7 +248,7 @@ def build(mode: str, folder: Path, feed: Feed) -> Any:
 def main(mode: str, folder: str, port: str, *objects: str) -> None:
     applications, projects, events = objects
     feed = Feed(applications=int(applications), projects=int(projects), events_a_second=float(events))
-    listening = Listening(host="127.0.0.1", port=int(port), drain_seconds=0.0)
+    listening = ReviewPort(host="127.0.0.1", port=int(port), drain_seconds=0.0)
     ReviewArbiter(lambda: build(mode, Path(folder), feed), listening).run()
 
 

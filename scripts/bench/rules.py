@@ -8,7 +8,7 @@ from datetime import date
 from typing import Any
 
 from argocd.engine.judge import judge
-from argocd.judging.case import Case, Kind, Operation, Surroundings, Writer
+from argocd.judging.case import Case, Kind, Operation, Surroundings, User
 from argocd.judging.configuration import Configuration
 from argocd.judging.neighbours import Nothing
 from argocd.settings.argocd_cm import Settings
@@ -24,7 +24,7 @@ HOSTILE = 10_000
 """Characters of a pattern that somebody wrote to keep us busy."""
 
 SURROUNDINGS = Surroundings(settings=Settings(), configuration=Configuration(), neighbours=Nothing())
-WRITER = Writer(user="ada", groups=("system:authenticated",))
+WRITER = User(user="ada", groups=("system:authenticated",))
 
 _fresh = itertools.count(1)
 

@@ -15,16 +15,16 @@ from cryptography.hazmat.primitives import serialization
 
 from argocd import names
 from argocd.agents.routing import Mode
-from certs.authority import Authority, Subject
+from certs.authority import Authority, LeafSubject
 from certs.key_pair import KeyPair
 from kube.store import Object, Store
 from sidecars.principal import process as principal_running
 from sidecars.principal.settings import PrincipalSettings
 from sidecars.process.certificates import Files
-from sidecars.wire.auth.methods import Pattern, SubjectMethod
+from sidecars.wire.auth.methods import NamePattern, SubjectMethod
 from sidecars.wire.auth.tokens import Mode as WireMode
 from sidecars.wire.auth.tokens import Tokens, generate_key, load_key
-from sidecars.wire.client.dialer import Dialing
+from sidecars.wire.client.dialer import DialOptions
 from sidecars.wire.tls import Material
 from tiphys import logs
 
@@ -43,7 +43,7 @@ class Papers:
     def write(cls, folder: Path) -> "Papers":
         now = datetime.now(UTC)
         authority = Authority.create("bench", now=now, lifetime=timedelta(days=1))
-        dialled = Subject("principal", dns_names=["localhost"], addresses=["127.0.0.1"])
+        dialled = LeafSubject("principal", dns_names=["localhost"], addresses=["127.0.0.1"])
         papers = cls(folder)
         papers._keep("principal", authority.issue(dialled, now=now))
         (folder / "ca.crt").write_bytes(authority.pair.certificate)
@@ -57,7 +57,7 @@ class Papers:
     def agent(self, name: str) -> KeyPair:
         pair = KeyPair((self.folder / "ca.crt").read_bytes(), (self.folder / "ca.key").read_bytes())
         authority = Authority.from_pair(pair, origin="the benchmark")
-        return authority.issue(Subject(name), now=datetime.now(UTC), server=False, client=True)
+        return authority.issue(LeafSubject(name), now=datetime.now(UTC), server=False, client=True)
 
     def keep_agent(self, name: str) -> None:
         self._keep(name, self.agent(name))
@@ -92,10 +92,10 @@ def cluster_secret(agent: str) -> Object:
     }
 
 
-def principal_of(store: Store, papers: Papers, *, port: int) -> principal_running.Process:
-    serving = principal_running.Serving(
+def principal_of(store: Store, papers: Papers, *, port: int) -> principal_running.PrincipalProcess:
+    serving = principal_running.PrincipalOptions(
         settings=PrincipalSettings(namespace=NAMESPACE, allowed_namespaces=("agent-*",)),
-        method=SubjectMethod(Pattern("CN=([^,]+)")),
+        method=SubjectMethod(NamePattern("CN=([^,]+)")),
         tokens=papers.tokens(),
         source=papers.files("principal"),
         host="127.0.0.1",
@@ -104,11 +104,11 @@ def principal_of(store: Store, papers: Papers, *, port: int) -> principal_runnin
         health_port=0,
         metrics_port=0,
     )
-    return principal_running.Process(store, serving)
+    return principal_running.PrincipalProcess(store, serving)
 
 
-def dialing(papers: Papers, *, port: int, pair: KeyPair | None, mode: Mode = Mode.MANAGED) -> Dialing:
-    return Dialing(
+def dialing(papers: Papers, *, port: int, pair: KeyPair | None, mode: Mode = Mode.MANAGED) -> DialOptions:
+    return DialOptions(
         host="127.0.0.1",
         port=port,
         material=Material(pair, papers.roots),

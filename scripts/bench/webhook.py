@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from certs.authority import Authority, Subject
+from certs.authority import Authority, LeafSubject
 from certs.folder import BUNDLE, CERTIFICATE, KEY, publish
 from scripts.bench.asking import Load, ask, calm
 from scripts.bench.figures import Figure
@@ -63,7 +63,7 @@ def serving(mode: str, *, applications: int = 0, projects: int = 0, events: floa
     with tempfile.TemporaryDirectory() as folder:
         now = datetime.now(UTC)
         authority = Authority.create("bench", now=now)
-        leaf = authority.issue(Subject("localhost", dns_names=["localhost"]), now=now)
+        leaf = authority.issue(LeafSubject("localhost", dns_names=["localhost"]), now=now)
         certificate = authority.pair.certificate
         publish(Path(folder), {CERTIFICATE: leaf.certificate, KEY: leaf.key, BUNDLE: certificate})
         (Path(folder) / "metrics").mkdir()

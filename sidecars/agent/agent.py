@@ -9,23 +9,23 @@ from argocd.agents.routing import Mode
 from kube.store import Object, Store
 from sidecars.agent.applications import Applications, RefusedApplicationError, restored
 from sidecars.agent.commands import Commands
-from sidecars.agent.incoming import Applier
-from sidecars.agent.outgoing import Observer
-from sidecars.agent.resync import Asker
+from sidecars.agent.incoming import AgentIncoming
+from sidecars.agent.outgoing import AgentOutgoing
+from sidecars.agent.resync import AgentResync
 from sidecars.agent.settings import AgentSettings
-from sidecars.agent.state import Holdings
+from sidecars.agent.state import AgentState
 from sidecars.delivery.outcomes import DeadLetter
 from sidecars.delivery.session import Ending, Stream
 from sidecars.metrics import argocd_agent
 from sidecars.mirroring import resync_rounds
-from sidecars.mirroring.drift import Guard
-from sidecars.mirroring.inventories import SPECS, STATUS, Listings
-from sidecars.mirroring.kinds import APPLICATION, BY_TARGET, Kind, event_about
-from sidecars.mirroring.kube_events import Reporter
-from sidecars.mirroring.link import Link, Surroundings
+from sidecars.mirroring.drift import DriftGuard
+from sidecars.mirroring.inventories import SPECS, STATUS, Inventories
+from sidecars.mirroring.kinds import APPLICATION, BY_TARGET, SyncedKind, event_about
+from sidecars.mirroring.kube_events import EventReporter
+from sidecars.mirroring.link import Link, Runtime
 from sidecars.mirroring.resync_events import ResyncEvents
-from sidecars.mirroring.workqueue import Chores
-from sidecars.mirroring.writer import HasToGoError, Writer
+from sidecars.mirroring.workqueue import WorkQueue
+from sidecars.mirroring.writer import HasToGoError, MirrorWriter
 from sidecars.wire import payloads
 from sidecars.wire.events import AGENT_SOURCE, Event, EventType, heartbeat, message_event
 from sidecars.wire.events import Target as WireTarget
@@ -41,29 +41,27 @@ log = logs.get_logger()
 class Agent:
     """`run` belongs into a task group; `serve` is called for every stream to the principal."""
 
-    def __init__(
-        self, store: Store, *, settings: AgentSettings, surroundings: Surroundings | None = None
-    ) -> None:
+    def __init__(self, store: Store, *, settings: AgentSettings, runtime: Runtime | None = None) -> None:
         self.settings = settings
-        self._surroundings = surroundings or Surroundings()
-        timing, new_id = self._surroundings.timing, self._surroundings.new_id
-        self.holdings = Holdings(store, settings=settings, timing=timing)
-        writer = Writer(store)
-        self._reporter = Reporter(store, now=timing.now)
-        self._chores = Chores(timing=timing)
-        self._guard = Guard(writer=writer, chores=self._chores, restored=self._restored)
-        self._observer = Observer(
-            settings=settings, holdings=self.holdings, guard=self._guard, tell=self._tell
+        self._runtime = runtime or Runtime()
+        timing, new_id = self._runtime.timing, self._runtime.new_id
+        self.agent_state = AgentState(store, settings=settings, timing=timing)
+        writer = MirrorWriter(store)
+        self._reporter = EventReporter(store, now=timing.now)
+        self._workqueue = WorkQueue(timing=timing)
+        self._guard = DriftGuard(writer=writer, workqueue=self._workqueue, restored=self._restored)
+        self._observer = AgentOutgoing(
+            settings=settings, agent_state=self.agent_state, guard=self._guard, tell=self._tell
         )
-        self._applier = Applier(
+        self._applier = AgentIncoming(
             settings=settings,
-            holdings=self.holdings,
+            agent_state=self.agent_state,
             guard=self._guard,
             writer=writer,
             applications=Applications(
                 store,
                 settings=settings,
-                holdings=self.holdings,
+                agent_state=self.agent_state,
                 guard=self._guard,
                 writer=writer,
                 report_gone=partial(self._tell, Message.DELETE, APPLICATION),
@@ -71,7 +69,7 @@ class Agent:
             ),
             commands=Commands(
                 settings=settings,
-                holdings=self.holdings,
+                agent_state=self.agent_state,
                 guard=self._guard,
                 writer=writer,
                 tell_state=(
@@ -81,28 +79,28 @@ class Agent:
                 ),
             ),
         )
-        self._asker = Asker(
+        self._asker = AgentResync(
             settings=settings,
-            holdings=self.holdings,
+            agent_state=self.agent_state,
             events=ResyncEvents(source=AGENT_SOURCE, new_id=new_id),
             tell=self._tell,
             clock=timing.monotonic,
         )
-        entries = {SPECS: self.holdings.specs}
+        entries = {SPECS: self.agent_state.specs}
         if settings.mode is Mode.MANAGED:
-            entries[STATUS] = self.holdings.statuses
+            entries[STATUS] = self.agent_state.statuses
         self.link = Link(
             peer="principal",
             handle=self._handle,
             bury=self._bury,
             bury_unsent=self._bury_unsent,
-            listings=Listings(entries, version=lambda: self.holdings.changes),
+            listings=Inventories(entries, version=lambda: self.agent_state.changes),
             found=self._asker.repair,
             done=self._asker.done,
             everything=lambda: self._asker.everything(self.link),
             applied=self._applied,
             figures=argocd_agent.AGENT,
-            surroundings=self._surroundings,
+            runtime=self._runtime,
             source=AGENT_SOURCE,
         )
         self.ready = asyncio.Event()
@@ -112,11 +110,11 @@ class Agent:
         self._observer.begin()
         try:
             async with asyncio.TaskGroup() as group:
-                for cache in self.holdings.caches.values():
+                for cache in self.agent_state.caches.values():
                     group.create_task(cache.run(), name="cache")
-                group.create_task(self._chores.run(), name="chores")
+                group.create_task(self._workqueue.run(), name="chores")
                 async with asyncio.timeout(SYNC_SECONDS):
-                    await self.holdings.synced()
+                    await self.agent_state.synced()
                 self._observer.start()
                 self.ready.set()
                 log.info("ready", **{logs.KIND: self.settings.mode.value})
@@ -135,8 +133,8 @@ class Agent:
     ) -> Ending:
         """One stream to its end; `name` is how the principal knows us."""
         await self.ready.wait()
-        self.holdings.name = name
-        self.holdings.principal_namespace = principal_namespace
+        self.agent_state.name = name
+        self.agent_state.principal_namespace = principal_namespace
         self.link.extensions = extensions
         log.info("connected", **{logs.AGENT: name})
         self._asker.greet(self.link)
@@ -145,7 +143,7 @@ class Agent:
     async def _compare_now_and_then(self) -> None:
         scope = STATUS if self.settings.mode is Mode.MANAGED else SPECS
         while True:
-            share = self._surroundings.timing.random.uniform(0.75, 1.25)
+            share = self._runtime.timing.random.uniform(0.75, 1.25)
             await asyncio.sleep(self.settings.compare_seconds * share)
             if self.link.connected and self.link.compares:
                 self.link.compare(scope)
@@ -168,7 +166,7 @@ class Agent:
         while True:
             await asyncio.sleep(self.settings.heartbeat_seconds)
             if self.link.connected:
-                self.link.send(heartbeat(new_id=self._surroundings.new_id))
+                self.link.send(heartbeat(new_id=self._runtime.new_id))
 
     async def _handle(self, event: Event) -> None:
         if event.target == WireTarget.RESOURCE_RESYNC:
@@ -177,7 +175,7 @@ class Agent:
             try:
                 await self._applier.apply(event)
             except HasToGoError as error:
-                self.holdings.when_gone(error.there, partial(self.link.inbox.hurry, event))
+                self.agent_state.when_gone(error.there, partial(self.link.inbox.hurry, event))
                 raise
         else:
             # Requests of proxies that are not built: acknowledged, no more.
@@ -185,10 +183,10 @@ class Agent:
 
     def _applied(self, event: Event) -> None:
         if event.sent_at is not None and event.target in BY_TARGET:
-            seconds = (self._surroundings.timing.now() - event.sent_at).total_seconds()
+            seconds = (self._runtime.timing.now() - event.sent_at).total_seconds()
             argocd_agent.PROPAGATION.labels(event.target).observe(max(0.0, seconds))
 
-    def _tell(self, message: Message, kind: Kind, item: Object) -> bool:
+    def _tell(self, message: Message, kind: SyncedKind, item: Object) -> bool:
         event = event_about(message, kind, item, source=AGENT_SOURCE)
         if logs.debugs():
             fields = {logs.OPERATION: message.value, logs.KIND: kind.target.value, logs.KEY: event.subject}
@@ -217,9 +215,9 @@ class Agent:
         if self.settings.mode is not Mode.MANAGED:
             await self._reporter.report(letter, kind, namespace=namespace, name=name)
             return
-        copy = self.holdings.get(kind, name=name, namespace=namespace)
+        copy = self.agent_state.get(kind, name=name, namespace=namespace)
         if kind is APPLICATION and copy is not None:
-            peer = as_told_to_peer(copy, peer_namespace=self.holdings.principal_namespace)
+            peer = as_told_to_peer(copy, peer_namespace=self.agent_state.principal_namespace)
             words = f"{letter.event.type.rpartition('.')[2]} could not be sent: {letter.message}"
             self._tell_error(name=name, namespace=peer, message=words)
 
@@ -230,11 +228,11 @@ class Agent:
             target=WireTarget.APPLICATION,
             payload=payloads.write(told),
             source=AGENT_SOURCE,
-            new_id=self._surroundings.new_id,
+            new_id=self._runtime.new_id,
         )
         self.link.send(event)
 
-    def _restored(self, kind: Kind, copy: Object, lost: Object) -> Object:
+    def _restored(self, kind: SyncedKind, copy: Object, lost: Object) -> Object:
         return restored(copy, lost, self.settings.on_recreate) if kind is APPLICATION else copy
 
 

@@ -21,10 +21,10 @@ from kube.errors import AlreadyExistsError, NotFoundError
 from kube.resources import APPLICATIONS, NAMESPACES
 from kube.store import Object, Store
 from sidecars.agent.settings import AgentSettings, OnRecreate
-from sidecars.agent.state import Holdings
-from sidecars.mirroring.drift import Guard
+from sidecars.agent.state import AgentState
+from sidecars.mirroring.drift import DriftGuard
 from sidecars.mirroring.kinds import APPLICATION, OPERATION_DONE
-from sidecars.mirroring.writer import BusyError, HasToGoError, Writer
+from sidecars.mirroring.writer import HasToGoError, MirrorWriter, WriteBusyError
 from tiphys.errors import ObjectError
 
 _IN_PLACE = frozenset(
@@ -52,16 +52,16 @@ class Applications:
         store: Store,
         *,
         settings: AgentSettings,
-        holdings: Holdings,
-        guard: Guard,
-        writer: Writer,
+        agent_state: AgentState,
+        guard: DriftGuard,
+        writer: MirrorWriter,
         report_gone: Callable[[Object], object],
         given: Callable[[Object], None],
     ) -> None:
         """`given` hears of a copy before it is created: its status is no news to the principal."""
         self._store = store
         self._settings = settings
-        self._holdings = holdings
+        self._agent_state = agent_state
         self._guard = guard
         self._writer = writer
         self._report_gone = report_gone
@@ -71,7 +71,7 @@ class Applications:
         placement = at_agent(
             text(incoming, "metadata", "namespace"),
             agent_namespace=self._settings.namespace,
-            principal_namespace=self._holdings.principal_namespace,
+            principal_namespace=self._agent_state.principal_namespace,
             mapped_by=self._settings.mapped_by,
         )
         if not self._settings.allows(placement.namespace):
@@ -137,7 +137,7 @@ class Applications:
 
     async def settle(self, copy: Object, decide: Callable[[Object | None], Object | None]) -> Object | None:
         name, namespace = copy["metadata"]["name"], copy["metadata"]["namespace"]
-        cached = self._holdings.get(APPLICATION, name=name, namespace=namespace)
+        cached = self._agent_state.get(APPLICATION, name=name, namespace=namespace)
         return await self._writer.settle(
             APPLICATIONS, name=name, namespace=namespace, cached=cached, decide=decide
         )
@@ -145,7 +145,7 @@ class Applications:
     async def delete_wholly(self, local: Object) -> bool:
         """Whether it went at once: it does where no finalizer has work to do first."""
         gone = asyncio.Event()
-        self._holdings.when_gone(local, gone.set)
+        self._agent_state.when_gone(local, gone.set)
         await self.delete(local, propagation="Background")
         try:
             async with asyncio.timeout(GONE_SECONDS):
@@ -187,7 +187,7 @@ class _Change:
                 raise HasToGoError("the Application of the same name and another uid has to go first", stale)
             stored = await self._applications.settle(self._copy, self._decide)
             if self._action is IdentityAction.RECREATE:
-                raise BusyError("somebody else has made an Application of that name meanwhile")
+                raise WriteBusyError("somebody else has made an Application of that name meanwhile")
         if (
             self._action in _IN_PLACE
             and stored is not None

@@ -11,10 +11,10 @@ from argocd.reading import mapping, text
 from kube.resources import APPLICATIONS
 from kube.store import Object
 from sidecars.agent.settings import AgentSettings
-from sidecars.agent.state import Holdings
-from sidecars.mirroring.drift import Guard
+from sidecars.agent.state import AgentState
+from sidecars.mirroring.drift import DriftGuard
 from sidecars.mirroring.kinds import APPLICATION, OPERATION_DONE, RESTORED, operation_digest
-from sidecars.mirroring.writer import BusyError, Writer
+from sidecars.mirroring.writer import MirrorWriter, WriteBusyError
 from sidecars.wire.events import Event
 from tiphys import logs
 from tiphys.errors import ObjectError
@@ -31,13 +31,13 @@ class Commands:
         self,
         *,
         settings: AgentSettings,
-        holdings: Holdings,
-        guard: Guard,
-        writer: Writer,
+        agent_state: AgentState,
+        guard: DriftGuard,
+        writer: MirrorWriter,
         tell_state: Callable[[Object], object],
     ) -> None:
         self._settings = settings
-        self._holdings = holdings
+        self._agent_state = agent_state
         self._guard = guard
         self._writer = writer
         self._tell_state = tell_state
@@ -87,7 +87,7 @@ class Commands:
         namespace = at_agent(
             text(incoming, "metadata", "namespace"),
             agent_namespace=self._settings.namespace,
-            principal_namespace=self._holdings.principal_namespace,
+            principal_namespace=self._agent_state.principal_namespace,
             mapped_by=self._settings.mapped_by,
             mode=self._settings.mode,
         ).namespace
@@ -96,7 +96,7 @@ class Commands:
 
         def checked(local: Object | None) -> Object:
             if local is None and self._guard.expects(APPLICATION, namespace=namespace, name=name):
-                raise BusyError(f"Application {namespace}/{name} has still to come back")
+                raise WriteBusyError(f"Application {namespace}/{name} has still to come back")
             if local is None:
                 raise NoSuchApplicationError(f"there is no Application {namespace}/{name}")
             if not self._is_meant(local, incoming):

@@ -18,10 +18,10 @@ from kube.store import Object
 from sidecars.agent.applications import Applications
 from sidecars.agent.commands import Commands
 from sidecars.agent.settings import AgentSettings
-from sidecars.agent.state import Holdings
-from sidecars.mirroring.drift import Guard
-from sidecars.mirroring.kinds import APPLICATION, BY_TARGET, REPOSITORY, Kind, message_of, object_of
-from sidecars.mirroring.writer import HasToGoError, Writer
+from sidecars.agent.state import AgentState
+from sidecars.mirroring.drift import DriftGuard
+from sidecars.mirroring.kinds import APPLICATION, BY_TARGET, REPOSITORY, SyncedKind, message_of, object_of
+from sidecars.mirroring.writer import HasToGoError, MirrorWriter
 from sidecars.wire.events import Event
 from tiphys import logs
 from tiphys.errors import ObjectError
@@ -33,19 +33,19 @@ class NotTakenError(ObjectError):
     """What the principal sent is not for this agent, or not over what is here."""
 
 
-class Applier:
+class AgentIncoming:
     def __init__(
         self,
         *,
         settings: AgentSettings,
-        holdings: Holdings,
-        guard: Guard,
-        writer: Writer,
+        agent_state: AgentState,
+        guard: DriftGuard,
+        writer: MirrorWriter,
         applications: Applications,
         commands: Commands,
     ) -> None:
         self._settings = settings
-        self._holdings = holdings
+        self._agent_state = agent_state
         self._guard = guard
         self._writer = writer
         self._applications = applications
@@ -75,7 +75,7 @@ class Applier:
 
     # Projects, repositories, the key ring.
 
-    async def _copy(self, kind: Kind, incoming: Object) -> None:
+    async def _copy(self, kind: SyncedKind, incoming: Object) -> None:
         namespace, name = self._settings.namespace, text(incoming, "metadata", "name")
         copy = copied(incoming, namespace=namespace)
         copy.pop("status", None)  # the local project's own
@@ -103,7 +103,7 @@ class Applier:
                 return None
             return updated(local, copy, content=kind.content)
 
-        cached = self._holdings.get(kind, name=name, namespace=namespace)
+        cached = self._agent_state.get(kind, name=name, namespace=namespace)
         await self._writer.settle(kind.resource, name=name, namespace=namespace, cached=cached, decide=decide)
         for local in stale:
             self._guard.announce(local)
@@ -118,7 +118,7 @@ class Applier:
             if remains is not None and text(remains, "metadata", "uid") == text(local, "metadata", "uid"):
                 raise HasToGoError(f"{kind.resource.kind} {name} has still to go first", local)
 
-    async def _withdraw(self, kind: Kind, incoming: Object) -> None:
+    async def _withdraw(self, kind: SyncedKind, incoming: Object) -> None:
         namespace, name = self._settings.namespace, text(incoming, "metadata", "name")
         local = await self._writer.get(kind.resource, name=name, namespace=namespace)
         action = deletion_action(exists=local is not None, managed=local is not None and is_managed(local))

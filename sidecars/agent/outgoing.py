@@ -6,25 +6,27 @@ from functools import partial
 from typing import TypeAlias
 
 from argocd import names
-from argocd.agents.acceptance import Change, Drift, own_object_changed, status_message
+from argocd.agents.acceptance import Drift, WatchedChange, own_object_changed, status_message
 from argocd.agents.identity import is_managed
 from argocd.agents.messages import Message, differs
 from argocd.agents.routing import Mode
 from argocd.reading import value
 from kube.store import Object
 from sidecars.agent.settings import AgentSettings
-from sidecars.agent.state import Holdings
-from sidecars.mirroring.drift import Guard, Key, key_of
-from sidecars.mirroring.kinds import APPLICATION, Kind
+from sidecars.agent.state import AgentState
+from sidecars.mirroring.drift import DriftGuard, Key, key_of
+from sidecars.mirroring.kinds import APPLICATION, SyncedKind
 
-Tell: TypeAlias = Callable[[Message, Kind, Object], bool]
+Tell: TypeAlias = Callable[[Message, SyncedKind, Object], bool]
 """False where there was no room."""
 
 
-class Observer:
-    def __init__(self, *, settings: AgentSettings, holdings: Holdings, guard: Guard, tell: Tell) -> None:
+class AgentOutgoing:
+    def __init__(
+        self, *, settings: AgentSettings, agent_state: AgentState, guard: DriftGuard, tell: Tell
+    ) -> None:
         self._settings = settings
-        self._holdings = holdings
+        self._agent_state = agent_state
         self._guard = guard
         self._tell = tell
         self._told: dict[Key, Object] = {}
@@ -34,14 +36,14 @@ class Observer:
 
     def begin(self) -> None:
         """Before the caches run."""
-        for kind, cache in self._holdings.caches.items():
+        for kind, cache in self._agent_state.caches.items():
             cache.subscribe(partial(self._changed, kind))
 
     def start(self) -> None:
         """The first lists are complete: from now on changes are news."""
         self._started = True
 
-    def _changed(self, kind: Kind, old: Object | None, new: Object | None) -> None:
+    def _changed(self, kind: SyncedKind, old: Object | None, new: Object | None) -> None:
         if self._settings.mode is Mode.MANAGED:
             self._copy_changed(kind, old, new)
         else:
@@ -49,13 +51,13 @@ class Observer:
 
     # A managed agent's copies.
 
-    def _copy_changed(self, kind: Kind, old: Object | None, new: Object | None) -> None:
+    def _copy_changed(self, kind: SyncedKind, old: Object | None, new: Object | None) -> None:
         if new is not None and is_managed(new):
             if not self._started:
                 self._guard.begin(kind, new)
             else:
                 self._guard.changed(kind, new)
-            if kind is APPLICATION and self._holdings.concerns(kind, new):
+            if kind is APPLICATION and self._agent_state.concerns(kind, new):
                 self._status(new)
         elif new is not None:
             if old is not None and is_managed(old):
@@ -89,7 +91,7 @@ class Observer:
     def _tell_later(self, key: Key) -> None:
         del self._waiting[key]
         _, namespace, name = key
-        now = self._holdings.get(APPLICATION, name=name, namespace=namespace)
+        now = self._agent_state.get(APPLICATION, name=name, namespace=namespace)
         if now is not None and is_managed(now):
             self.tell_status(now)
 
@@ -99,18 +101,18 @@ class Observer:
 
     # An autonomous agent's own objects.
 
-    def _own_changed(self, kind: Kind, old: Object | None, new: Object | None) -> None:
-        before = old if old is not None and self._holdings.concerns(kind, old) else None
-        after = new if new is not None and self._holdings.concerns(kind, new) else None
+    def _own_changed(self, kind: SyncedKind, old: Object | None, new: Object | None) -> None:
+        before = old if old is not None and self._agent_state.concerns(kind, old) else None
+        after = new if new is not None and self._agent_state.concerns(kind, new) else None
         some = after if after is not None else before
         if some is None or not self._started:
             return
         if before is None:
-            change = Change.ADDED
+            change = WatchedChange.ADDED
         elif after is None:
-            change = Change.DELETED
+            change = WatchedChange.DELETED
         else:
-            change = Change.UPDATED
+            change = WatchedChange.UPDATED
             if not _is_news(kind, before, after):
                 return
         telling = own_object_changed(change, mode=self._settings.mode, tracked=before is not None)
@@ -118,7 +120,7 @@ class Observer:
             self._tell(telling.message, kind, some)
 
 
-def _is_news(kind: Kind, old: Object, new: Object) -> bool:
+def _is_news(kind: SyncedKind, old: Object, new: Object) -> bool:
     return differs(old, new) or (kind is APPLICATION and _status_of(old) != _status_of(new))
 
 

@@ -12,10 +12,10 @@ from sidecars.metrics.per_peer import agent_figures
 from sidecars.mirroring import link as linking
 from sidecars.process import certificates
 from sidecars.process.certificates import Source
-from sidecars.process.http_pages import Page
-from sidecars.process.leadership import Duty, Post
-from sidecars.wire.client.dialer import AgentConnection, Dialing
-from sidecars.wire.client.reconnect import Link, Reconnecting
+from sidecars.process.http_pages import HttpPage
+from sidecars.process.leadership import Leadership, ReplicaOptions
+from sidecars.wire.client.dialer import AgentConnection, DialOptions
+from sidecars.wire.client.reconnect import ConnectionStatus, Reconnector
 from sidecars.wire.streams import StreamLostError
 from tiphys.errors import SurroundingsError
 
@@ -23,25 +23,25 @@ _REFUSALS = ("UNAUTHENTICATED", "PERMISSION_DENIED")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Serving(Post):
+class AgentOptions(ReplicaOptions):
     settings: AgentSettings
-    dialing: Dialing
+    dialing: DialOptions
     """Without its certificates where there is a `source`."""
     source: Source | None
     health_port: int | None = 8001
     metrics_port: int | None = 8181
 
 
-class Process:
+class AgentProcess:
     """`run` until cancelled."""
 
-    def __init__(self, store: Store, serving: Serving) -> None:
+    def __init__(self, store: Store, serving: AgentOptions) -> None:
         self._store = store
         self._serving = serving
         self._agent: Agent | None = None
-        self.link = Link()
+        self.link = ConnectionStatus()
         self.connected = asyncio.Event()
-        self._duty = Duty(
+        self._leadership = Leadership(
             store,
             serving,
             role="agent",
@@ -49,18 +49,18 @@ class Process:
             probes={"/healthz": self._healthy, "/readyz": self._healthy},
             figures=lambda: agent_figures(self._links(), mode=serving.settings.mode.value),
         )
-        self.health, self.metrics = self._duty.health, self._duty.metrics
+        self.health, self.metrics = self._leadership.health, self._leadership.metrics
 
     async def run(self) -> None:
-        await self._duty.run(self._work)
+        await self._leadership.run(self._work)
 
     async def _work(self) -> None:
         serving = self._serving
-        agent = self._agent = Agent(self._store, settings=serving.settings, surroundings=serving.surroundings)
+        agent = self._agent = Agent(self._store, settings=serving.settings, runtime=serving.runtime)
         dialing = serving.dialing
         if serving.source is not None:
             dialing = replace(dialing, material=await certificates.first(serving.source))
-        reconnecting = Reconnecting(dialing, changed=self._noted)
+        reconnecting = Reconnector(dialing, changed=self._noted)
 
         async def serve(connection: AgentConnection) -> None:
             try:
@@ -83,9 +83,9 @@ class Process:
             group.create_task(reconnecting.run(serve), name="connection")
 
     def _links(self) -> list[tuple[str, linking.Link]]:
-        return [] if self._agent is None else [(self._agent.holdings.name, self._agent.link)]
+        return [] if self._agent is None else [(self._agent.agent_state.name, self._agent.link)]
 
-    def _noted(self, link: Link) -> None:
+    def _noted(self, link: ConnectionStatus) -> None:
         if link.connected and not self.link.connected:
             argocd_agent.CONNECTIONS.inc()
             argocd_agent.CONNECTED_SINCE.set(time.time())
@@ -98,10 +98,10 @@ class Process:
         else:
             self.connected.clear()
 
-    def _healthy(self) -> Page:
+    def _healthy(self) -> HttpPage:
         if self.link.connected:
-            return Page(b"connected\n")
-        if waits := self._duty.waits:  # restarting it would not help
-            return Page(f"{waits}\n".encode())
+            return HttpPage(b"connected\n")
+        if waits := self._leadership.waits:  # restarting it would not help
+            return HttpPage(f"{waits}\n".encode())
         words = self.link.error or "not connected yet"
-        return Page(f"not connected: {words}\n".encode(), status=503)
+        return HttpPage(f"not connected: {words}\n".encode(), status=503)

@@ -27,10 +27,10 @@ from kube.store import Object
 from sidecars.agent.incoming import NotTakenError
 from sidecars.agent.outgoing import Tell
 from sidecars.agent.settings import AgentSettings
-from sidecars.agent.state import Holdings
+from sidecars.agent.state import AgentState
 from sidecars.delivery.comparison import Difference
 from sidecars.mirroring.inventories import SPECS, STATUS
-from sidecars.mirroring.kinds import APPLICATION, BY_TRACKED, PROJECT, Kind
+from sidecars.mirroring.kinds import APPLICATION, BY_TRACKED, PROJECT, SyncedKind
 from sidecars.mirroring.link import Link, Telling
 from sidecars.mirroring.resync_events import (
     ResyncEvents,
@@ -39,27 +39,27 @@ from sidecars.mirroring.resync_events import (
     read_update_request,
     resync_message,
 )
-from sidecars.mirroring.resync_rounds import Round
+from sidecars.mirroring.resync_rounds import ResyncRound
 from sidecars.wire.events import Event
 
 
-class Asker:
+class AgentResync:
     def __init__(
         self,
         *,
         settings: AgentSettings,
-        holdings: Holdings,
+        agent_state: AgentState,
         events: ResyncEvents,
         tell: Tell,
         clock: Callable[[], float],
     ) -> None:
         self._settings = settings
-        self._holdings = holdings
+        self._agent_state = agent_state
         self._events = events
         self._tell = tell
         self._clock = clock
         self._asked = False
-        self._round = Round()
+        self._round = ResyncRound()
         self._told: dict[tuple[str, str], float] = {}
         """When the principal last heard of an Application's status."""
 
@@ -77,12 +77,12 @@ class Asker:
     def everything(self, link: Link) -> Iterator[Telling]:
         """For a principal that does not compare: the first time, and when something found no room."""
         if self._settings.mode is Mode.AUTONOMOUS:
-            for kind, item in self._holdings.own():
+            for kind, item in self._agent_state.own():
                 yield partial(self._tell_own, kind, item["metadata"]["name"])
             yield lambda: link.send(self._events.resync_request())
             return
         yield partial(self._ask_list, link)
-        for kind, item in self._holdings.copies():
+        for kind, item in self._agent_state.copies():
             name, namespace = item["metadata"]["name"], item["metadata"]["namespace"]
             yield partial(self._ask_update, link, kind, name, namespace)
             if kind is APPLICATION:
@@ -97,7 +97,7 @@ class Asker:
             yield partial(self._begin_round, link)
         else:
             yield partial(self._ask_list, link)
-            for kind, item in self._holdings.copies():
+            for kind, item in self._agent_state.copies():
                 yield partial(
                     self._ask_update, link, kind, item["metadata"]["name"], item["metadata"]["namespace"]
                 )
@@ -107,13 +107,15 @@ class Asker:
                 yield partial(self._tell_status, namespace, name)
 
     def _applications_told(self) -> Iterator[tuple[tuple[str, str], float]]:
-        mine = self._holdings.own() if self._settings.mode is Mode.AUTONOMOUS else self._holdings.copies()
+        mine = (
+            self._agent_state.own() if self._settings.mode is Mode.AUTONOMOUS else self._agent_state.copies()
+        )
         for kind, item in mine:
             if kind is APPLICATION:
                 place = item["metadata"]["namespace"], item["metadata"]["name"]
                 yield place, self._told.get(place, float("-inf"))
 
-    def told(self, message: Message, kind: Kind, item: Object) -> None:
+    def told(self, message: Message, kind: SyncedKind, item: Object) -> None:
         if kind is APPLICATION:
             place = text(item, "metadata", "namespace"), text(item, "metadata", "name")
             if message is Message.DELETE:
@@ -125,30 +127,30 @@ class Asker:
         self._round.done(event)
 
     def _begin_round(self, link: Link) -> bool:
-        for kind, name, _ in map(self._holdings.naming.parsed, self._round.lacking):
+        for kind, name, _ in map(self._agent_state.naming.parsed, self._round.lacking):
             self._repair_own(kind, name, known=False)
-        self._round = Round(self._holdings.key(kind, item) for kind, item in self._holdings.own())
+        self._round = ResyncRound(self._agent_state.key(kind, item) for kind, item in self._agent_state.own())
         return link.send(self._events.resync_request())
 
     def _ask_list(self, link: Link) -> bool:
         """argocd-agent's principal does not track projects by agent; it tells all of them at each connection."""
-        copies = (pair for pair in self._holdings.copies() if pair[0] is not PROJECT)
+        copies = (pair for pair in self._agent_state.copies() if pair[0] is not PROJECT)
         keys = [resource_key(kind.tracked, item) for kind, item in copies]
         return link.send(self._events.list_request(inventory_checksum(keys)))
 
-    def _tell_own(self, kind: Kind, name: str) -> bool:
-        local = self._holdings.get(kind, name=name, namespace=self._settings.namespace)
+    def _tell_own(self, kind: SyncedKind, name: str) -> bool:
+        local = self._agent_state.get(kind, name=name, namespace=self._settings.namespace)
         return local is None or self._tell(Message.CREATE, kind, local)
 
     def _tell_status(self, namespace: str, name: str) -> bool:
-        local = self._holdings.get(APPLICATION, name=name, namespace=namespace)
+        local = self._agent_state.get(APPLICATION, name=name, namespace=namespace)
         message = Message.STATUS_UPDATE if self._settings.mode is Mode.MANAGED else Message.SPEC_UPDATE
         return local is None or self._tell(message, APPLICATION, local)
 
     def repair(self, scope: str, differences: list[Difference]) -> None:
         """By what holds now: the comparison may be older than a change."""
         for difference in differences:
-            kind, name, namespace = self._holdings.naming.parsed(difference.key)
+            kind, name, namespace = self._agent_state.naming.parsed(difference.key)
             if self._settings.mode is Mode.AUTONOMOUS:
                 self._repair_own(kind, name, known=difference.theirs is not None)
             elif scope == STATUS:
@@ -156,9 +158,9 @@ class Asker:
                 if local is not None:
                     self._tell(Message.STATUS_UPDATE, kind, local)
 
-    def _repair_own(self, kind: Kind, name: str, *, known: bool) -> None:
-        local = self._holdings.get(kind, name=name, namespace=self._settings.namespace)
-        if local is not None and self._holdings.concerns(kind, local):
+    def _repair_own(self, kind: SyncedKind, name: str, *, known: bool) -> None:
+        local = self._agent_state.get(kind, name=name, namespace=self._settings.namespace)
+        if local is not None and self._agent_state.concerns(kind, local):
             self._tell(Message.SPEC_UPDATE if known else Message.CREATE, kind, local)
         elif known:
             gone = {"metadata": {"name": name, "namespace": self._settings.namespace}}
@@ -181,7 +183,7 @@ class Asker:
 
     def _answer_list(self, link: Link, *, checksum: bytes | None) -> None:
         """A principal may count its mirrors by their names or by ours: two equal inventories are, either way."""
-        own = [resource_key(kind.tracked, item) for kind, item in self._holdings.own()]
+        own = [resource_key(kind.tracked, item) for kind, item in self._agent_state.own()]
         if own and checksum == inventory_checksum(own):
             return
         for key in resources_to_tell(list(self._tracked()), checksum=checksum):
@@ -189,8 +191,8 @@ class Asker:
 
     def _tracked(self) -> Iterator[ResourceKey]:
         """As argocd-agent's principal calls its mirrors."""
-        for kind, item in self._holdings.own():
-            mirror = self._holdings.at_principal(kind, item)
+        for kind, item in self._agent_state.own():
+            mirror = self._agent_state.at_principal(kind, item)
             key = resource_key(kind.tracked, mirror if mirror is not None else item)
             yield ResourceKey(key.kind, key.name, key.uid, self._settings.namespace)
 
@@ -199,12 +201,12 @@ class Asker:
         if kind not in (PROJECT, APPLICATION):
             raise NotTakenError(f"{request.kind[:40]!r} is no kind that an autonomous agent has")
         assert kind is not None
-        name = bare_name(self._holdings.name, request.name) if kind is PROJECT else request.name
-        self._round.asked(self._holdings.naming.key(kind, name))
-        local = self._holdings.get(kind, name=name, namespace=self._settings.namespace)
-        if local is not None and not self._holdings.concerns(kind, local):
+        name = bare_name(self._agent_state.name, request.name) if kind is PROJECT else request.name
+        self._round.asked(self._agent_state.naming.key(kind, name))
+        local = self._agent_state.get(kind, name=name, namespace=self._settings.namespace)
+        if local is not None and not self._agent_state.concerns(kind, local):
             local = None
-        expected = self._holdings.at_principal(kind, local) if local is not None else None
+        expected = self._agent_state.at_principal(kind, local) if local is not None else None
         message = answer_to(request, expected)
         if message is Message.DELETE:
             gone = what_is_gone(request)
@@ -222,17 +224,17 @@ class Asker:
             resource.namespace,
             side=Side.AGENT,
             own_namespace=self._settings.namespace,
-            agent=self._holdings.name,
+            agent=self._agent_state.name,
             mode=self._settings.mode,
             mapped_by=self._settings.mapped_by,
-            peer_namespace=self._holdings.principal_namespace,
+            peer_namespace=self._agent_state.principal_namespace,
         )
-        local = self._holdings.get(kind, name=resource.name, namespace=namespace)
+        local = self._agent_state.get(kind, name=resource.name, namespace=namespace)
         try:
             request = request_about(
                 resource,
                 local,
-                peer_namespace=self._holdings.principal_namespace,
+                peer_namespace=self._agent_state.principal_namespace,
                 ignore_unmanaged=self._settings.ignore_unmanaged,
             )
         except (ResyncError, PeerUnknownError) as error:
@@ -241,22 +243,22 @@ class Asker:
             link.send(self._events.update_request(request))
 
     def _ask_updates(self, link: Link) -> None:
-        for kind, item in self._holdings.copies():
+        for kind, item in self._agent_state.copies():
             self._ask_update(link, kind, item["metadata"]["name"], item["metadata"]["namespace"])
 
-    def _ask_update(self, link: Link, kind: Kind, name: str, namespace: str) -> bool:
-        item = self._holdings.get(kind, name=name, namespace=namespace)
+    def _ask_update(self, link: Link, kind: SyncedKind, name: str, namespace: str) -> bool:
+        item = self._agent_state.get(kind, name=name, namespace=namespace)
         if item is None or not is_managed(item):
             return True
         try:
-            request = request_for(kind.tracked, item, peer_namespace=self._holdings.principal_namespace)
+            request = request_for(kind.tracked, item, peer_namespace=self._agent_state.principal_namespace)
         except PeerUnknownError:
             return True  # the principal did not say where it lives: an old one
         return link.send(self._events.update_request(request))
 
-    def _local(self, kind: Kind, name: str, namespace: str) -> Object | None:
+    def _local(self, kind: SyncedKind, name: str, namespace: str) -> Object | None:
         here = self._settings.namespace
-        if namespace and namespace != self._holdings.principal_namespace:
+        if namespace and namespace != self._agent_state.principal_namespace:
             here = namespace
-        found = self._holdings.get(kind, name=name, namespace=here)
+        found = self._agent_state.get(kind, name=name, namespace=here)
         return found if text(found, "metadata", "name") else None

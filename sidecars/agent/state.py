@@ -26,13 +26,13 @@ from sidecars.mirroring.kinds import (
     PROJECT,
     REPOSITORIES,
     REPOSITORY,
-    Kind,
+    SyncedKind,
     digest,
     status_digest,
 )
 
 
-class Holdings:
+class AgentState:
     def __init__(self, store: Store, *, settings: AgentSettings, timing: Timing) -> None:
         self.settings = settings
         self.name = ""
@@ -50,7 +50,7 @@ class Holdings:
             random=timing.random,
         )
         several = bool(settings.allowed_namespaces) and settings.mode is Mode.MANAGED
-        self.caches: dict[Kind, Cache[Object]] = {
+        self.caches: dict[SyncedKind, Cache[Object]] = {
             PROJECT: cache(APP_PROJECTS, namespace=own, label_selector=settings.label_selector),
             APPLICATION: cache(
                 APPLICATIONS,
@@ -79,15 +79,15 @@ class Holdings:
     async def synced(self) -> None:
         await asyncio.gather(*(cache.synced() for cache in self.caches.values()))
 
-    def get(self, kind: Kind, *, name: str, namespace: str) -> Object | None:
+    def get(self, kind: SyncedKind, *, name: str, namespace: str) -> Object | None:
         cache = self.caches.get(kind)
         return cache.get(name, namespace=namespace) if cache is not None else None
 
-    def all(self, kind: Kind) -> list[Object]:
+    def all(self, kind: SyncedKind) -> list[Object]:
         cache = self.caches.get(kind)
         return list(cache.values()) if cache is not None else []
 
-    def concerns(self, kind: Kind, item: Object) -> bool:
+    def concerns(self, kind: SyncedKind, item: Object) -> bool:
         """Whether an object is one that two ends keep in step."""
         if ignore_sync.is_ignored(item):
             return False
@@ -96,21 +96,21 @@ class Holdings:
             return bool(project_of_repository(item, argocd_namespace=self.settings.namespace))
         return kind is not APPLICATION or self.settings.allows(namespace)
 
-    def copies(self) -> Iterator[tuple[Kind, Object]]:
+    def copies(self) -> Iterator[tuple[SyncedKind, Object]]:
         """What a managed agent was given."""
         for kind in self.caches:
             for item in self.all(kind):
                 if is_managed(item) and (kind is not APPLICATION or self.concerns(kind, item)):
                     yield kind, item
 
-    def own(self) -> Iterator[tuple[Kind, Object]]:
+    def own(self) -> Iterator[tuple[SyncedKind, Object]]:
         """What an autonomous agent tells of."""
         for kind in (PROJECT, APPLICATION):
             for item in self.all(kind):
                 if self.concerns(kind, item):
                     yield kind, item
 
-    def at_principal(self, kind: Kind, item: Object) -> Object | None:
+    def at_principal(self, kind: SyncedKind, item: Object) -> Object | None:
         """The mirror that the principal shall have of an autonomous agent's object."""
         try:
             if kind is PROJECT:
@@ -128,7 +128,7 @@ class Holdings:
     def naming(self) -> Naming:
         return Naming(self.settings.mode, self.settings.mapped_by)
 
-    def key(self, kind: Kind, item: Object) -> str:
+    def key(self, kind: SyncedKind, item: Object) -> str:
         namespace = ""
         if kind is APPLICATION:
             try:
@@ -152,7 +152,7 @@ class Holdings:
             if kind is APPLICATION:
                 yield self.key(kind, item), self._digest(STATUS, item, kind)
 
-    def _digest(self, scope: str, item: Object, kind: Kind) -> bytes:
+    def _digest(self, scope: str, item: Object, kind: SyncedKind) -> bytes:
         uid, version = text(item, "metadata", "uid"), text(item, "metadata", "resourceVersion")
         compute = partial(digest, kind, item) if scope == SPECS else partial(status_digest, item)
         return self._digests.of(scope, uid, version, compute)

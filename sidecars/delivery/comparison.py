@@ -49,7 +49,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class ComparisonQuestion:
     scope: str
     round: str
     number: int
@@ -60,7 +60,7 @@ class Question:
         return orjson.dumps({"scope": self.scope, "round": self.round, "number": self.number, "marks": marks})
 
     @classmethod
-    def read(cls, payload: bytes) -> "Question":
+    def read(cls, payload: bytes) -> "ComparisonQuestion":
         value = _read(payload, ("scope", "round", "number", "marks"))
         marks = {
             prefix: _bytes(mark, f"marks.{prefix}", size=MARK_BYTES)
@@ -70,7 +70,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ComparisonAnswer:
     """Ranges that differ, either as the sixteen marks below or as their items."""
 
     scope: str
@@ -94,7 +94,7 @@ class Answer:
         )
 
     @classmethod
-    def read(cls, payload: bytes) -> "Answer":
+    def read(cls, payload: bytes) -> "ComparisonAnswer":
         value = _read(payload, ("scope", "round", "number", "ranges", "items"))
         ranges = {}
         for prefix, joined in _prefixes(value, "ranges").items():
@@ -108,8 +108,8 @@ class Answer:
         return cls(**_header(value), ranges=ranges, items=items)
 
 
-def answer(inventory: Inventory, question: Question) -> Answer:
-    reply = Answer(scope=question.scope, round=question.round, number=question.number)
+def answer(inventory: Inventory, question: ComparisonQuestion) -> ComparisonAnswer:
+    reply = ComparisonAnswer(scope=question.scope, round=question.round, number=question.number)
     for prefix, mark in question.marks.items():
         if inventory.mark(prefix) == mark:
             continue
@@ -120,7 +120,7 @@ def answer(inventory: Inventory, question: Question) -> Answer:
     return reply
 
 
-class Round:
+class ComparisonRound:
     """One comparison from the asking end: feed it answers until `done`."""
 
     def __init__(self, inventory: Inventory, *, scope: str, name: str) -> None:
@@ -135,7 +135,7 @@ class Round:
     def done(self) -> bool:
         return not self._unasked and not self._open
 
-    def ask(self) -> list[Question]:
+    def ask(self) -> list[ComparisonQuestion]:
         """What can be asked now."""
         questions = []
         while self._unasked and len(self._open) < OPEN:
@@ -143,7 +143,7 @@ class Round:
             del self._unasked[:RANGES]
             self._open[self.questions] = frozenset(chosen)
             questions.append(
-                Question(
+                ComparisonQuestion(
                     scope=self._scope,
                     round=self.name,
                     number=self.questions,
@@ -153,7 +153,7 @@ class Round:
             self.questions += 1
         return questions
 
-    def receive(self, reply: Answer) -> list[Difference]:
+    def receive(self, reply: ComparisonAnswer) -> list[Difference]:
         """The differences that it shows; afterwards there may be more to `ask`."""
         asked = self._open.pop(reply.number, None) if reply.round == self.name else None
         if asked is None:
@@ -183,7 +183,7 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class ComparisonReport:
     """How a comparison went: for metrics and the log."""
 
     scope: str
@@ -205,7 +205,7 @@ class Comparer:
         inventories: Mapping[str, Inventory],
         send: Callable[[Event], bool],
         found: Callable[[str, list[Difference]], None],
-        finished: Callable[[Report], None] = lambda _: None,
+        finished: Callable[[ComparisonReport], None] = lambda _: None,
         source: str = "",
         new_id: Callable[[], str] = fresh_id,
     ) -> None:
@@ -215,7 +215,7 @@ class Comparer:
         self._finished = finished
         self._source = source
         self._new_id = new_id
-        self._rounds: dict[str, Round] = {}
+        self._rounds: dict[str, ComparisonRound] = {}
         self._differences: dict[str, int] = {}
         self._unanswered: dict[str, str] = {}
         """By scope: the other end's round that got no answer for want of room."""
@@ -224,7 +224,7 @@ class Comparer:
         """Compares; an unfinished round of the same scope is given up."""
         if scope in self._rounds:
             self._end(scope, complete=False)
-        self._rounds[scope] = Round(self._inventories[scope], scope=scope, name=self._new_id())
+        self._rounds[scope] = ComparisonRound(self._inventories[scope], scope=scope, name=self._new_id())
         self._differences[scope] = 0
         self._continue(scope)
 
@@ -243,12 +243,12 @@ class Comparer:
     def handle(self, event: Event) -> None:
         """A message of the types above; raises MalformedError for one that makes no sense."""
         if event.type == COMPARE:
-            question = Question.read(event.payload)
+            question = ComparisonQuestion.read(event.payload)
             reply = answer(self._inventory(question.scope), question)
             if not self._post(COMPARED, reply.payload()):
                 self._unanswered[question.scope] = question.round
         elif event.type == COMPARED:
-            self._receive(Answer.read(event.payload))
+            self._receive(ComparisonAnswer.read(event.payload))
         elif event.type == COMPARISON_WANTED:
             value = _read(event.payload, ("scope", "round"))
             scope = _scope(value)
@@ -259,7 +259,7 @@ class Comparer:
         else:
             raise MalformedError(f"{event.type[:64]!r} is no message of a comparison")
 
-    def _receive(self, reply: Answer) -> None:
+    def _receive(self, reply: ComparisonAnswer) -> None:
         current = self._rounds.get(reply.scope)
         if current is None:
             return
@@ -281,7 +281,7 @@ class Comparer:
     def _end(self, scope: str, *, complete: bool) -> None:
         ended = self._rounds.pop(scope)
         self._finished(
-            Report(
+            ComparisonReport(
                 scope=scope,
                 complete=complete,
                 compared=len(self._inventories[scope]),

@@ -14,8 +14,8 @@ from heapq import heappop, heappush
 from sidecars.delivery.dead_letters import Bury, is_buried, say
 from sidecars.delivery.lanes import Lane, key_of, lane_of, supersedes
 from sidecars.delivery.observers import InboxObserver
-from sidecars.delivery.outcomes import DeadLetter, Judge, Reason, Verdict, judge
-from sidecars.delivery.seen import Memory, MemoryLimits, Sighting
+from sidecars.delivery.outcomes import DeadLetter, DeadLetterReason, DeliveryVerdict, Judge, judge
+from sidecars.delivery.seen import SeenEvents, SeenLimits, Sighting
 from sidecars.delivery.timing import Backoff, Budget, Timing
 from sidecars.wire import trace_context
 from sidecars.wire.events import Event
@@ -39,7 +39,7 @@ class InboxLimits:
     patience_seconds: float = 600.0
     # A handler that crashes has a mistake, which seldom goes away.
     crashes: int = 3
-    memory: MemoryLimits = field(default_factory=MemoryLimits)
+    memory: SeenLimits = field(default_factory=SeenLimits)
 
 
 Handle = Callable[[Event], Awaitable[None]]
@@ -111,7 +111,7 @@ class Inbox:
         self._budget = budget
         self._observer = observer
         self._timing = timing
-        self._memory = Memory(limits.memory)
+        self._memory = SeenEvents(limits.memory)
         self._lines: dict[str, _Line] = {}
         self._pending: set[int] = set()
         self._ready: list[str] = []  # an empty deque would occupy more than the rest of an idle inbox
@@ -294,7 +294,7 @@ class Inbox:
         parcel.attempts += 1
         now = self._timing.monotonic()
         verdict = self._judge(error)
-        if verdict is Verdict.CRASH:
+        if verdict is DeliveryVerdict.CRASH:
             self._observer.crashed(self.peer, parcel.event, error)
             fields = {logs.PEER: self.peer, logs.KEY: key, logs.KIND: parcel.event.type}
             log.error("handler crashed", **fields, exc_info=error)
@@ -313,13 +313,13 @@ class Inbox:
         line.parcels.remove(parcel)
         self._done(parcel)
 
-    def _given_up(self, verdict: Verdict, parcel: _Parcel, now: float) -> Reason | None:
-        if verdict is Verdict.REJECT:
-            return Reason.REJECTED
-        if verdict is Verdict.CRASH and parcel.attempts >= self._limits.crashes:
-            return Reason.CRASHED
+    def _given_up(self, verdict: DeliveryVerdict, parcel: _Parcel, now: float) -> DeadLetterReason | None:
+        if verdict is DeliveryVerdict.REJECT:
+            return DeadLetterReason.REJECTED
+        if verdict is DeliveryVerdict.CRASH and parcel.attempts >= self._limits.crashes:
+            return DeadLetterReason.CRASHED
         if now - parcel.arrived >= self._limits.patience_seconds:
-            return Reason.EXHAUSTED
+            return DeadLetterReason.EXHAUSTED
         return None
 
     def _done(self, parcel: _Parcel) -> None:

@@ -23,7 +23,7 @@ class OutboxFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class OverflowedKeys:
     """Keys whose newest state could not be kept; `everything` where they were too many to list."""
 
     keys: tuple[str, ...] = ()

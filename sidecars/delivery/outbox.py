@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from uuid import uuid4
 
 from sidecars.delivery.lanes import ORDER, Lane, Order, key_of, lane_of
-from sidecars.delivery.observers import Marks, OutboxFigures, OutboxObserver
+from sidecars.delivery.observers import OutboxFigures, OutboxObserver, OverflowedKeys
 from sidecars.delivery.timing import Backoff, Budget, Timing
-from sidecars.delivery.tracks import Entry, Resends, Track
+from sidecars.delivery.tracks import Resends, Track, TrackEntry
 from sidecars.wire.events import OBJECT_TARGETS, Event, EventType
 from tiphys.errors import CallError
 
@@ -158,9 +158,9 @@ class Outbox:
                 self._settled = asyncio.get_running_loop().create_future()
             await asyncio.shield(self._settled)
 
-    def take_marks(self) -> Marks:
+    def take_marks(self) -> OverflowedKeys:
         """What must be compared because it did not fit; marks begin anew."""
-        marks = Marks(tuple(self._marks), self._everything)
+        marks = OverflowedKeys(tuple(self._marks), self._everything)
         self._marks.clear()
         self._everything = False
         return marks
@@ -198,7 +198,7 @@ class Outbox:
     def _keep(self, event: Event, lane: Lane) -> bool:
         key = key_of(event)
         track = self._tracks.setdefault(key, Track())
-        entry = Entry(event, lane=lane, number=self._number, added=self._timing.monotonic())
+        entry = TrackEntry(event, lane=lane, number=self._number, added=self._timing.monotonic())
         waiting = track.joined_by(entry)
         dropped = [old for old in track.waiting if old not in waiting]
         fits = self._has_room(event.cost - sum(old.event.cost for old in dropped), lane)
@@ -290,12 +290,12 @@ class Outbox:
         self._schedule_resend(key, entry, now)
         return entry.event
 
-    def _schedule_resend(self, key: str, entry: Entry, now: float) -> None:
+    def _schedule_resend(self, key: str, entry: TrackEntry, now: float) -> None:
         entry.attempts += 1
         delay = self._limits.resend.delay(entry.attempts, self._timing.random)
         self._resends.schedule(key, entry, due=now + delay)
 
-    def _finish(self, event: Event) -> Entry | None:
+    def _finish(self, event: Event) -> TrackEntry | None:
         """Takes the event under way with the same ids from its place."""
         found = self._find(event)
         if found is None:
@@ -309,7 +309,7 @@ class Outbox:
         self._wake()
         return entry
 
-    def _find(self, acknowledgement: Event) -> tuple[str, Track, Entry] | None:
+    def _find(self, acknowledgement: Event) -> tuple[str, Track, TrackEntry] | None:
         order = Order.of(acknowledgement)
         if order is None:  # a peer that does not echo attributes: the window bounds the search
             numbers = list(self._under_way)
@@ -325,13 +325,13 @@ class Outbox:
                 return key, track, entry
         return None
 
-    def _land(self, track: Track, entry: Entry) -> None:
+    def _land(self, track: Track, entry: TrackEntry) -> None:
         track.under_way = None
         del self._under_way[entry.number]
         self._windows[entry.window] += 1
         self._charge(-entry.event.cost)
 
-    def _count_superseded(self, entry: Entry) -> None:
+    def _count_superseded(self, entry: TrackEntry) -> None:
         self._superseded += 1
         self._observer.superseded(self.peer, entry.event)
 

@@ -9,13 +9,13 @@ from sidecars.wire.events import Event, Target
 from tiphys.errors import CallError, ObjectError, SurroundingsError
 
 
-class Verdict(Enum):
+class DeliveryVerdict(Enum):
     RETRY = auto()
     REJECT = auto()
     CRASH = auto()  # no error that we know of: a mistake of ours
 
 
-class Reason(StrEnum):
+class DeadLetterReason(StrEnum):
     """Why an event became a dead letter: the same word in metric, log and condition."""
 
     REJECTED = "rejected"
@@ -33,18 +33,18 @@ _PASSING = (ApiError, SurroundingsError, TimeoutError, OSError)
 _QUOTA = "exceeded quota"  # in a Forbidden: others may make room
 
 
-def judge(error: Exception) -> Verdict:
+def judge(error: Exception) -> DeliveryVerdict:
     """Whether it is worth trying again. The order matters: the refusals are API errors too."""
     if isinstance(error, ForbiddenError) and _QUOTA in str(error):
-        return Verdict.RETRY
+        return DeliveryVerdict.RETRY
     if isinstance(error, _FOR_GOOD):
-        return Verdict.REJECT
+        return DeliveryVerdict.REJECT
     if isinstance(error, _PASSING):
-        return Verdict.RETRY
-    return Verdict.CRASH
+        return DeliveryVerdict.RETRY
+    return DeliveryVerdict.CRASH
 
 
-Judge = Callable[[Exception], Verdict]
+Judge = Callable[[Exception], DeliveryVerdict]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class DeadLetter:
     peer: str
     key: str
     event: Event
-    reason: Reason
+    reason: DeadLetterReason
     error: Exception
     attempts: int
 
@@ -63,6 +63,6 @@ class DeadLetter:
         """One line. What an API server says of a repository may quote its credentials: only the kind of
         error is told then.
         """
-        if self.event.target == Target.REPOSITORY and self.reason is not Reason.UNSENDABLE:
+        if self.event.target == Target.REPOSITORY and self.reason is not DeadLetterReason.UNSENDABLE:
             return type(self.error).__name__
         return str(self.error) or type(self.error).__name__

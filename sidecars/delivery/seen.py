@@ -14,7 +14,7 @@ from sidecars.wire.events import SENT_AT, Event, EventType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryLimits:
+class SeenLimits:
     # Duplicates arrive within minutes of the first copy: an agent's commands of days fit.
     commands: int = 2048
     # State may be applied twice: enough for the ordinary resend after a reconnect.
@@ -42,10 +42,10 @@ class Sighting:
         self.track = 0 if self.order is None else _number(self.key)
 
 
-class Memory:
+class SeenEvents:
     __slots__ = ("_commands", "_orders", "_state")
 
-    def __init__(self, limits: MemoryLimits) -> None:
+    def __init__(self, limits: SeenLimits) -> None:
         self._commands: _Recent[int] = _Recent(limits.commands)
         self._state: _Recent[int] = _Recent(limits.state)
         self._orders: _Recent[Order] = _Recent(limits.state)

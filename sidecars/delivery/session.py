@@ -1,6 +1,6 @@
 """Joins one peer's outbox and inbox to a stream, for as long as that lives; both ends use it.
 
-The principal keeps a `Peer` for every agent, an agent one for its principal. Queues outlive streams: when a
+The principal keeps a `Queues` for every agent, an agent one for its principal. Queues outlive streams: when a
 stream dies the next one carries on, and a second stream of the same peer ends the first before it begins.
 """
 
@@ -129,7 +129,7 @@ class _Session:
                 outbox.abandon(event, error)
 
 
-class Peer:
+class Queues:
     """The other end, connected or not."""
 
     __slots__ = ("_session", "inbox", "outbox")

@@ -7,7 +7,7 @@ from sidecars.delivery.lanes import Lane, compact, supersedes
 from sidecars.wire.events import Event, EventType
 
 
-class Entry:
+class TrackEntry:
     __slots__ = ("added", "attempts", "due", "event", "lane", "number", "window")
 
     def __init__(self, event: Event, *, lane: Lane, number: int, added: float) -> None:
@@ -30,8 +30,8 @@ class Track:
     __slots__ = ("ready", "under_way", "waiting")
 
     def __init__(self) -> None:
-        self.waiting: list[Entry] = []
-        self.under_way: Entry | None = None
+        self.waiting: list[TrackEntry] = []
+        self.under_way: TrackEntry | None = None
         self.ready: Lane | None = None  # in whose queue the key stands
 
     def __bool__(self) -> bool:
@@ -43,7 +43,7 @@ class Track:
         commands = any(entry.lane is Lane.COMMAND for entry in self.waiting)
         return Lane.COMMAND if commands else Lane.STATE
 
-    def joined_by(self, entry: Entry) -> list[Entry]:
+    def joined_by(self, entry: TrackEntry) -> list[TrackEntry]:
         """What would wait then. State does not overtake a command: that meant the state before it."""
         if not self.waiting:
             return [entry]
@@ -73,7 +73,7 @@ class Resends:
         self._under_way = under_way
         self._heap: list[tuple[float, int, str]] = []
 
-    def schedule(self, key: str, entry: Entry, *, due: float) -> None:
+    def schedule(self, key: str, entry: TrackEntry, *, due: float) -> None:
         entry.due = due
         heappush(self._heap, (due, entry.number, key))
         # Acknowledged events leave their places in the heap: swept before they outnumber the rest.
@@ -89,7 +89,7 @@ class Resends:
             self._heap.append((now, entry.number, key))
         heapify(self._heap)
 
-    def pop(self, now: float) -> tuple[str, Track, Entry] | None:
+    def pop(self, now: float) -> tuple[str, Track, TrackEntry] | None:
         """The next one that is due; the caller schedules it again."""
         found = self._first()
         if found is None or found[2].due > now:
@@ -101,7 +101,7 @@ class Resends:
         found = self._first()
         return None if found is None else found[2].due
 
-    def _first(self) -> tuple[str, Track, Entry] | None:
+    def _first(self) -> tuple[str, Track, TrackEntry] | None:
         while self._heap:
             due, number, key = self._heap[0]
             track = self._tracks.get(key)
@@ -111,7 +111,7 @@ class Resends:
             heappop(self._heap)
         return None
 
-    def _entries(self) -> Iterator[tuple[str, Entry]]:
+    def _entries(self) -> Iterator[tuple[str, TrackEntry]]:
         for key in self._under_way.values():
             entry = self._tracks[key].under_way
             assert entry is not None

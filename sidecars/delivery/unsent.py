@@ -14,7 +14,7 @@ MAX_REMEMBERED = 1024
 REPORT_SECONDS = 60.0
 
 
-class Unsent:
+class UnsentKeys:
     """Comparisons find such an object again and again: it is news once, and again after it got through."""
 
     __slots__ = ("_bury", "_known", "_reporting", "_waiting")

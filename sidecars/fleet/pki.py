@@ -12,7 +12,7 @@ from cryptography.x509.oid import NameOID
 from argocd import names
 from argocd.kubernetes_names import is_dns_label
 from argocd.reading import mapping
-from certs.authority import Authority, KeyType, Subject
+from certs.authority import Authority, KeyType, LeafSubject
 from certs.key_pair import CertificateError, KeyPair, due, fingerprint
 from kube.errors import AlreadyExistsError, NotFoundError
 from kube.resources import SECRETS
@@ -110,7 +110,9 @@ class Pki:
         """For the principal or the resource proxy; the names of its Service are always among those dialled."""
         authority = await self.authority()
         inside = [service, f"{service}.{self.namespace}", f"{service}.{self.namespace}.svc"]
-        subject = Subject(service, dns_names=list(dict.fromkeys([*inside, *dns_names])), addresses=addresses)
+        subject = LeafSubject(
+            service, dns_names=list(dict.fromkeys([*inside, *dns_names])), addresses=addresses
+        )
         pair = authority.issue(subject, now=now, lifetime=lifetime, key_type=key_type)
         await self.write(name, pair, replace=replace)
         return described(pair.leaf, where=self._where(name))
@@ -127,7 +129,7 @@ class Pki:
         check_agent_name(agent, principal_namespace=self.namespace)
         authority = await self.authority()
         pair = authority.issue(
-            Subject(agent), now=now, lifetime=lifetime, server=False, client=True, key_type=key_type
+            LeafSubject(agent), now=now, lifetime=lifetime, server=False, client=True, key_type=key_type
         )
         return pair, authority.pair.certificate
 

@@ -107,7 +107,7 @@ class Times:
         self.total += seconds
 
 
-class Tally:
+class PerPeerMetrics:
     """Of one peer, since this process knows it."""
 
     __slots__ = ("discarded", "send_errors", "times", "told", "untold")
@@ -169,7 +169,7 @@ def principal_figures(links: Links) -> bytes:
             (
                 ((status, agent, kind), times)
                 for agent, link in links
-                for (status, kind), times in link.tally.times.items()
+                for (status, kind), times in link.per_peer.times.items()
             ),
         ),
         _rows(
@@ -177,7 +177,7 @@ def principal_figures(links: Links) -> bytes:
             (
                 ((agent, reason), count)
                 for agent, link in links
-                for reason, count in link.tally.send_errors.items()
+                for reason, count in link.per_peer.send_errors.items()
             ),
         ),
         _rows(
@@ -185,7 +185,7 @@ def principal_figures(links: Links) -> bytes:
             (
                 ((agent, *what), count)
                 for agent, link in links
-                for what, count in link.tally.discarded.items()
+                for what, count in link.per_peer.discarded.items()
             ),
         ),
         _rows(CONNECTED, [((), len(minutes))]),
@@ -201,10 +201,10 @@ def agent_figures(links: Links, *, mode: str) -> bytes:
             (
                 ((status, mode, kind), times)
                 for _, link in links
-                for (status, kind), times in link.tally.times.items()
+                for (status, kind), times in link.per_peer.times.items()
             ),
         ),
-        _rows(AGENT_DISCARDED, (each for _, link in links for each in link.tally.discarded.items())),
+        _rows(AGENT_DISCARDED, (each for _, link in links for each in link.per_peer.discarded.items())),
     )
 
 
@@ -217,7 +217,7 @@ def _shared(links: Links) -> Iterator[Iterator[str]]:
         QUEUE_AGE,
         (((agent,), each.oldest_seconds if each.waiting or each.under_way else 0) for agent, each in queues),
     )
-    attempts = [(agent, *each) for agent, link in links for each in link.tally.attempts()]
+    attempts = [(agent, *each) for agent, link in links for each in link.per_peer.attempts()]
     yield _rows(ATTEMPTS, ((each[:3], each[3]) for each in attempts))
     yield _rows(FAILURES, ((each[:3], each[4]) for each in attempts))
 

@@ -9,9 +9,9 @@ from argocd.agents.acceptance import Drift, deletion_of_mirror, drift_of
 from argocd.agents.copies import copied
 from argocd.reading import text, value
 from kube.store import Object
-from sidecars.mirroring.kinds import Kind
-from sidecars.mirroring.workqueue import Chores
-from sidecars.mirroring.writer import Writer
+from sidecars.mirroring.kinds import SyncedKind
+from sidecars.mirroring.workqueue import WorkQueue
+from sidecars.mirroring.writer import MirrorWriter
 from tiphys import logs
 
 Key: TypeAlias = tuple[str, str, str]
@@ -19,11 +19,11 @@ Key: TypeAlias = tuple[str, str, str]
 log = logs.get_logger()
 
 
-def key_of(kind: Kind, item: Object) -> Key:
+def key_of(kind: SyncedKind, item: Object) -> Key:
     return kind.target.value, text(item, "metadata", "namespace"), text(item, "metadata", "name")
 
 
-class Guard:
+class DriftGuard:
     """Remembers of each mirror what its source said last. `restored` completes what is made again by what was
     lost, where that is known.
     """
@@ -31,23 +31,23 @@ class Guard:
     def __init__(
         self,
         *,
-        writer: Writer,
-        chores: Chores,
-        restored: Callable[[Kind, Object, Object], Object] = lambda _kind, copy, _lost: copy,
-        repaired: Callable[[Kind, Drift], None] = lambda _kind, _drift: None,
+        writer: MirrorWriter,
+        workqueue: WorkQueue,
+        restored: Callable[[SyncedKind, Object, Object], Object] = lambda _kind, copy, _lost: copy,
+        repaired: Callable[[SyncedKind, Drift], None] = lambda _kind, _drift: None,
     ) -> None:
         self._writer = writer
-        self._chores = chores
+        self._workqueue = workqueue
         self._restored = restored
         self._repaired = repaired
         self._expected: dict[Key, Object] = {}
         self._announced: set[str] = set()
 
-    def expect(self, kind: Kind, copy: Object) -> None:
+    def expect(self, kind: SyncedKind, copy: Object) -> None:
         """Before it is written, so that the watch cannot be faster."""
         self._expected[key_of(kind, copy)] = copy
 
-    def begin(self, kind: Kind, local: Object) -> None:
+    def begin(self, kind: SyncedKind, local: Object) -> None:
         """A mirror that was here before us: nobody knows better than itself what its source said.
 
         One that is being deleted already may have been announced to the process before this one; what was
@@ -65,25 +65,25 @@ class Guard:
         """Its source wants it gone."""
         self._announced.add(text(local, "metadata", "uid"))
 
-    def expects(self, kind: Kind, *, namespace: str, name: str) -> bool:
+    def expects(self, kind: SyncedKind, *, namespace: str, name: str) -> bool:
         return (kind.target.value, namespace, name) in self._expected
 
-    def forget(self, kind: Kind, *, namespace: str, name: str) -> None:
+    def forget(self, kind: SyncedKind, *, namespace: str, name: str) -> None:
         self._expected.pop((kind.target.value, namespace, name), None)
 
     def forget_all(self, concerned: Callable[[Object], bool]) -> None:
         self._expected = {key: copy for key, copy in self._expected.items() if not concerned(copy)}
 
-    def changed(self, kind: Kind, local: Object) -> Drift:
+    def changed(self, kind: SyncedKind, local: Object) -> Drift:
         key = key_of(kind, local)
         expected = self._expected.get(key)
         drift = drift_of(local, expected=value(expected, kind.content), content=kind.content)
         if drift is Drift.REVERT and value(local, "metadata", "deletionTimestamp") is None:
             log.warning("a mirror was changed: written back", **_fields(kind, local))
-            self._chores.put(key, lambda: self._repair(kind, key))
+            self._workqueue.put(key, lambda: self._repair(kind, key))
         return drift
 
-    def gone(self, kind: Kind, old: Object) -> Drift:
+    def gone(self, kind: SyncedKind, old: Object) -> Drift:
         uid = text(old, "metadata", "uid")
         announced = uid in self._announced
         self._announced.discard(uid)
@@ -93,10 +93,10 @@ class Guard:
         drift = deletion_of_mirror(announced=announced)
         if drift is Drift.RESTORE:
             log.warning("a mirror was deleted: made again", **_fields(kind, old))
-            self._chores.put(key, lambda: self._repair(kind, key, lost=old))
+            self._workqueue.put(key, lambda: self._repair(kind, key, lost=old))
         return drift
 
-    async def _repair(self, kind: Kind, key: Key, *, lost: Object | None = None) -> None:
+    async def _repair(self, kind: SyncedKind, key: Key, *, lost: Object | None = None) -> None:
         _, namespace, name = key
 
         def decide(local: Object | None) -> Object | None:
@@ -117,7 +117,7 @@ class Guard:
         await self._writer.settle(kind.resource, name=name, namespace=namespace, cached=local, decide=decide)
 
 
-def _fields(kind: Kind, item: Object) -> dict[str, str]:
+def _fields(kind: SyncedKind, item: Object) -> dict[str, str]:
     return {
         logs.KIND: kind.resource.kind,
         logs.NAMESPACE: text(item, "metadata", "namespace"),

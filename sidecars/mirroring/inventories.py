@@ -12,7 +12,7 @@ STATUS = "status"
 Entries = Callable[[], Iterable[tuple[str, bytes]]]
 
 
-class Listings(Mapping[str, Inventory]):
+class Inventories(Mapping[str, Inventory]):
     """Inventories by scope, made from `entries`; `version` counts the changes of what they are made from."""
 
     def __init__(self, entries: Mapping[str, Entries], *, version: Callable[[], int]) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from argocd.agents.routing import AgentMapping, Mode
-from sidecars.mirroring.kinds import APPLICATION, BY_TARGET, Kind
+from sidecars.mirroring.kinds import APPLICATION, BY_TARGET, SyncedKind
 from sidecars.wire.errors import MalformedError
 
 
@@ -18,12 +18,12 @@ class Naming:
     def _with_namespace(self) -> bool:
         return self.mapped_by is AgentMapping.DESTINATION and self.mode is Mode.MANAGED
 
-    def key(self, kind: Kind, name: str, *, namespace: str = "") -> str:
+    def key(self, kind: SyncedKind, name: str, *, namespace: str = "") -> str:
         if kind is APPLICATION and self._with_namespace:
             return f"{kind.target}/{namespace}/{name}"
         return f"{kind.target}/{name}"
 
-    def parsed(self, key: str) -> tuple[Kind, str, str]:
+    def parsed(self, key: str) -> tuple[SyncedKind, str, str]:
         """Kind, name, and namespace or nothing."""
         target, _, rest = key.partition("/")
         kind = BY_TARGET.get(target)

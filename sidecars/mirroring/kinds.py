@@ -42,7 +42,7 @@ DIGEST_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class SyncedKind:
     target: Target
     tracked: TrackedKind
     resource: Resource
@@ -50,14 +50,14 @@ class Kind:
     """The field that says what the object is."""
 
 
-PROJECT = Kind(Target.PROJECT, TrackedKind.PROJECT, APP_PROJECTS, "spec")
-APPLICATION = Kind(Target.APPLICATION, TrackedKind.APPLICATION, APPLICATIONS, "spec")
-REPOSITORY = Kind(Target.REPOSITORY, TrackedKind.REPOSITORY, SECRETS, "data")
-GPG_KEYS = Kind(Target.GPG_KEYS, TrackedKind.GPG_KEYS, CONFIG_MAPS, "data")
+PROJECT = SyncedKind(Target.PROJECT, TrackedKind.PROJECT, APP_PROJECTS, "spec")
+APPLICATION = SyncedKind(Target.APPLICATION, TrackedKind.APPLICATION, APPLICATIONS, "spec")
+REPOSITORY = SyncedKind(Target.REPOSITORY, TrackedKind.REPOSITORY, SECRETS, "data")
+GPG_KEYS = SyncedKind(Target.GPG_KEYS, TrackedKind.GPG_KEYS, CONFIG_MAPS, "data")
 
 KINDS = (PROJECT, APPLICATION, REPOSITORY, GPG_KEYS)
-BY_TARGET: Mapping[str, Kind] = {kind.target: kind for kind in KINDS}
-BY_TRACKED: Mapping[str, Kind] = {kind.tracked: kind for kind in KINDS}
+BY_TARGET: Mapping[str, SyncedKind] = {kind.target: kind for kind in KINDS}
+BY_TRACKED: Mapping[str, SyncedKind] = {kind.tracked: kind for kind in KINDS}
 
 REPOSITORIES = f"{names.SECRET_TYPE} in ({names.SECRET_TYPE_REPOSITORY},{names.SECRET_TYPE_REPO_CREDS})"
 """The label selector of the Secrets that may travel."""
@@ -66,7 +66,7 @@ GPG_KEYS_ONLY = f"metadata.name={names.ARGOCD_GPG_KEYS_CM}"
 
 def event_about(
     message: Message,
-    kind: Kind,
+    kind: SyncedKind,
     obj: Mapping[str, Any],
     *,
     source: str = "",
@@ -98,7 +98,7 @@ def object_of(event: Event) -> Object:
     return read_object(event.payload)
 
 
-def digest(kind: Kind, item: Mapping[str, Any], *, with_status: bool = False) -> bytes:
+def digest(kind: SyncedKind, item: Mapping[str, Any], *, with_status: bool = False) -> bytes:
     """Of all that its source tells of an object, so that equal digests mean that nothing need be told."""
     resource_kind = {"kind": kind.resource.kind}
     try:

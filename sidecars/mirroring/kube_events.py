@@ -5,21 +5,21 @@ from datetime import datetime
 
 from kube.resources import EVENTS
 from kube.store import Store
-from sidecars.delivery.outcomes import DeadLetter, Reason
-from sidecars.mirroring.kinds import Kind
+from sidecars.delivery.outcomes import DeadLetter, DeadLetterReason
+from sidecars.mirroring.kinds import SyncedKind
 
 COMPONENT = "tiphys"
 # The API server takes no longer ones.
 LONGEST_MESSAGE = 1024
 
 
-class Reporter:
+class EventReporter:
     def __init__(self, store: Store, *, now: Callable[[], datetime]) -> None:
         self._store = store
         self._now = now
 
-    async def report(self, letter: DeadLetter, kind: Kind, *, namespace: str, name: str) -> None:
-        unsent = letter.reason is Reason.UNSENDABLE
+    async def report(self, letter: DeadLetter, kind: SyncedKind, *, namespace: str, name: str) -> None:
+        unsent = letter.reason is DeadLetterReason.UNSENDABLE
         moment = self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
         await self._store.create(
             EVENTS,

@@ -6,19 +6,19 @@ from contextvars import Context
 from dataclasses import dataclass, field, replace
 
 from sidecars.delivery import comparison
-from sidecars.delivery.comparison import Comparer, Difference, Report
+from sidecars.delivery.comparison import Comparer, ComparisonReport, Difference
 from sidecars.delivery.dead_letters import Bury
 from sidecars.delivery.inbox import Handle, Inbox, InboxLimits
 from sidecars.delivery.lanes import key_of
 from sidecars.delivery.observers import InboxObserver, OutboxObserver
 from sidecars.delivery.outbox import Outbox, OutboxLimits
-from sidecars.delivery.outcomes import DeadLetter, Reason
-from sidecars.delivery.session import Ending, Peer, Stream
+from sidecars.delivery.outcomes import DeadLetter, DeadLetterReason
+from sidecars.delivery.session import Ending, Queues, Stream
 from sidecars.delivery.timing import Backoff, Budget, Timing
-from sidecars.delivery.unsent import Unsent
+from sidecars.delivery.unsent import UnsentKeys
 from sidecars.metrics.argocd_agent import Figures
-from sidecars.metrics.per_peer import FAILURE, RECEIVED, SENT, STREAM_LOST, SUCCESS, Tally, kind_of
-from sidecars.mirroring.inventories import Listings
+from sidecars.metrics.per_peer import FAILURE, RECEIVED, SENT, STREAM_LOST, SUCCESS, PerPeerMetrics, kind_of
+from sidecars.mirroring.inventories import Inventories
 from sidecars.wire import capabilities, trace_context
 from sidecars.wire.events import OBJECT_TARGETS, Event, acknowledgement, fresh_id
 from tiphys import logs, metrics
@@ -50,7 +50,7 @@ log = logs.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class Runtime:
     """What all links of a process share; a simulation brings its own."""
 
     timing: Timing = field(default_factory=Timing)
@@ -81,18 +81,18 @@ class _Observer(OutboxObserver, InboxObserver):
             peer=peer,
             key=key_of(event),
             event=replace(event, payload=b""),  # it may be large, and its report may have to wait
-            reason=Reason.UNSENDABLE,
+            reason=DeadLetterReason.UNSENDABLE,
             error=error,
             attempts=1,
         )
         self.dead_letter(letter)
         self._link.unsent.report(letter)
-        self._link.tally.abandoned(event)
+        self._link.per_peer.abandoned(event)
         self._link.done(event)
 
     def resent(self, peer: str, event: Event, attempt: int) -> None:
         RESENT.inc()
-        self._link.tally.resent(event)
+        self._link.per_peer.resent(event)
 
     def marked(self, peer: str, key: str) -> None:
         OVERFLOWS.inc()
@@ -131,15 +131,15 @@ class Link:
         handle: Handle,
         bury: Bury,
         bury_unsent: Bury,
-        listings: Listings,
+        listings: Inventories,
         found: Callable[[str, list[Difference]], None],
-        compared: Callable[[Report], None] = lambda _: None,
+        compared: Callable[[ComparisonReport], None] = lambda _: None,
         done: Callable[[Event], None] = lambda _: None,
         everything: Callable[[], Iterable[Telling]] = lambda: (),
         relieved: Callable[[], None] = lambda: None,
         applied: Callable[[Event], None] = lambda _: None,
         figures: Figures,
-        surroundings: Surroundings,
+        runtime: Runtime,
         source: str = "",
     ) -> None:
         self._handle_event = handle
@@ -149,9 +149,9 @@ class Link:
         self.done = done
         self.applied = applied
         self.figures = figures
-        self.timing = surroundings.timing
-        self.tally = Tally()
-        self.unsent = Unsent(bury_unsent)
+        self.timing = runtime.timing
+        self.per_peer = PerPeerMetrics()
+        self.unsent = UnsentKeys(bury_unsent)
         self._connected_at = 0.0
         self._everything = everything
         self._relieved = relieved
@@ -164,31 +164,31 @@ class Link:
         observer = _Observer(self)
         self.outbox = Outbox(
             peer=peer,
-            limits=surroundings.outbox,
-            budget=surroundings.budget,
+            limits=runtime.outbox,
+            budget=runtime.budget,
             observer=observer,
-            timing=surroundings.timing,
-            incarnation=surroundings.new_id(),
+            timing=runtime.timing,
+            incarnation=runtime.new_id(),
         )
         self.inbox = Inbox(
             peer=peer,
             handle=self._handle,
             acknowledge=lambda event: self.outbox.add(acknowledgement(event, source=source)),
             bury=bury,
-            limits=surroundings.inbox,
-            gate=surroundings.gate,
-            budget=surroundings.arrived,
+            limits=runtime.inbox,
+            gate=runtime.gate,
+            budget=runtime.arrived,
             observer=observer,
-            timing=surroundings.timing,
+            timing=runtime.timing,
         )
-        self.peer = Peer(outbox=self.outbox, inbox=self.inbox)
+        self.peer = Queues(outbox=self.outbox, inbox=self.inbox)
         self.comparer = Comparer(
             inventories=listings,
             send=self.outbox.add,
             found=self._differ,
             finished=self._finished,
             source=source,
-            new_id=surroundings.new_id,
+            new_id=runtime.new_id,
         )
 
     @property
@@ -207,7 +207,7 @@ class Link:
     def send(self, event: Event) -> bool:
         self.figures.sent.inc()
         taken = self.outbox.add(trace_context.carried(event))
-        self.tally.sent(event, taken=taken)
+        self.per_peer.sent(event, taken=taken)
         return taken
 
     def compare(self, *scopes: str) -> None:
@@ -221,7 +221,7 @@ class Link:
         try:
             return await self.peer.serve(stream, batches=capabilities.BATCHES in self.extensions)
         except SurroundingsError:
-            self.tally.send_errors[STREAM_LOST] += 1
+            self.per_peer.send_errors[STREAM_LOST] += 1
             raise
 
     def overflowed(self) -> None:
@@ -285,7 +285,7 @@ class Link:
             await self._handle_event(event)
             status = SUCCESS
         finally:
-            self.tally.applied(event, self.timing.monotonic() - began, status=status)
+            self.per_peer.applied(event, self.timing.monotonic() - began, status=status)
 
     def _differ(self, scope: str, differences: list[Difference]) -> None:
         DIFFERENT.inc(len(differences))
@@ -297,7 +297,7 @@ class Link:
             self.timing.random.shuffle(differences)
         self._found(scope, differences)
 
-    def _finished(self, report: Report) -> None:
+    def _finished(self, report: ComparisonReport) -> None:
         COMPARED.inc(report.compared)
         in_vain = not report.complete or report.differences >= self._differed > 0
         self._fruitless = self._fruitless + 1 if in_vain else 0

@@ -12,7 +12,7 @@ INTERVALS = 3
 """Such a round costs a peer a look at each object, where a comparison costs a few hashes: it comes less often."""
 
 
-class Round:
+class ResyncRound:
     """From one question to the next; `keys` are those of all that the peer should have."""
 
     __slots__ = ("_heard", "_lacking")

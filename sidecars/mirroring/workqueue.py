@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 
-from sidecars.delivery.outcomes import Verdict, judge
+from sidecars.delivery.outcomes import DeliveryVerdict, judge
 from sidecars.delivery.timing import Backoff, Timing
 from tiphys import logs
 
@@ -18,7 +18,7 @@ Work = Callable[[], Awaitable[None]]
 log = logs.get_logger()
 
 
-class Chores:
+class WorkQueue:
     """Bounded by the number of objects: each has one wish at a time. `run` belongs into a task group."""
 
     def __init__(self, *, timing: Timing, workers: int = WORKERS) -> None:
@@ -73,8 +73,8 @@ class Chores:
     def _failed(self, key: Hashable, work: Work, error: Exception) -> None:
         fields = {logs.KEY: str(key), logs.ERROR: logs.describe(error)}
         verdict = judge(error)
-        if verdict is not Verdict.RETRY:
-            crash = error if verdict is Verdict.CRASH else None
+        if verdict is not DeliveryVerdict.RETRY:
+            crash = error if verdict is DeliveryVerdict.CRASH else None
             log.error("a repair is given up", **fields, exc_info=crash)
             self._attempts.pop(key, None)
             return

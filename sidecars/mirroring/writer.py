@@ -15,11 +15,11 @@ Decide = Callable[[Object | None], Object | None]
 """Given what is there, what shall be there; None where nothing need be written."""
 
 
-class BusyError(SurroundingsError):
+class WriteBusyError(SurroundingsError):
     """Somebody else writes all the time, or the object has still to go."""
 
 
-class HasToGoError(BusyError):
+class HasToGoError(WriteBusyError):
     """What is `there` is being deleted, and something else takes its place."""
 
     def __init__(self, message: str, there: Object) -> None:
@@ -31,7 +31,7 @@ RECENT = 512
 """Objects that were written and may not have come back by the watch yet: milliseconds' worth."""
 
 
-class Writer:
+class MirrorWriter:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._recent: OrderedDict[tuple[str, str, str], Object] = OrderedDict()
@@ -69,7 +69,7 @@ class Writer:
                 if local is None:  # the namespace is what is missing
                     raise
             local, fresh = await self.get(resource, name=name, namespace=namespace), True
-        raise BusyError(f"{resource.kind} {namespace}/{name} is written by somebody else all the time")
+        raise WriteBusyError(f"{resource.kind} {namespace}/{name} is written by somebody else all the time")
 
     def _newest(self, place: tuple[str, str, str], cached: Object | None) -> Object | None:
         written = self._recent.get(place)

@@ -10,12 +10,12 @@ from argocd.reading import text, value
 from kube.store import Object
 from sidecars.mirroring.kinds import operation_digest
 from sidecars.mirroring.link import Link
-from sidecars.mirroring.resync_rounds import Round
+from sidecars.mirroring.resync_rounds import ResyncRound
 from sidecars.wire.events import Event, EventType
 from sidecars.wire.json_objects import read_object
 
 
-class Agent:
+class KnownAgent:
     """`met` once it has been told everything by this process."""
 
     __slots__ = (
@@ -35,7 +35,7 @@ class Agent:
         "withheld",
     )
 
-    def __init__(self, name: str, mode: Mode, make_link: Callable[["Agent"], Link]) -> None:
+    def __init__(self, name: str, mode: Mode, make_link: Callable[["KnownAgent"], Link]) -> None:
         self.name = name
         self.mode = mode
         self.met = False
@@ -51,7 +51,7 @@ class Agent:
         self._given: dict[tuple[str, str], tuple[str, int]] = {}
         self._over: dict[tuple[str, str], int] = {}
         self._told: dict[tuple[str, str], tuple[Any, Any, Any]] = {}
-        self.round = Round()
+        self.round = ResyncRound()
         self.silent: set[tuple[str, str]] = set()
         """Applications of which it has told nothing since it was last asked about all of them."""
         self.link = make_link(self)
@@ -138,33 +138,33 @@ class Agent:
             places.discard((namespace, name))
 
 
-class Roster:
+class KnownAgents:
     """Modes come from logins: an agent that has never been seen gets nothing yet, and all of it when it comes."""
 
-    def __init__(self, index: AgentIndex, *, make_link: Callable[[Agent], Link]) -> None:
+    def __init__(self, index: AgentIndex, *, make_link: Callable[[KnownAgent], Link]) -> None:
         self._index = index
         self._make_link = make_link
-        self._agents: dict[str, Agent] = {}
+        self._agents: dict[str, KnownAgent] = {}
 
-    def __iter__(self) -> Iterator[Agent]:
+    def __iter__(self) -> Iterator[KnownAgent]:
         return iter(list(self._agents.values()))
 
     def __len__(self) -> int:
         return len(self._agents)
 
-    def get(self, name: str) -> Agent | None:
+    def get(self, name: str) -> KnownAgent | None:
         return self._agents.get(name)
 
-    def join(self, name: str, mode: Mode) -> tuple[Agent, Agent | None]:
+    def join(self, name: str, mode: Mode) -> tuple[KnownAgent, KnownAgent | None]:
         """The agent, and the one that it was in another mode, whose link is to be closed."""
         known = self._agents.get(name)
         if known is not None and known.mode is mode:
             return known, None
-        agent = self._agents[name] = Agent(name, mode, self._make_link)
+        agent = self._agents[name] = KnownAgent(name, mode, self._make_link)
         self._index.put(name, mode)
         return agent, known
 
-    def drop(self, name: str) -> Agent | None:
+    def drop(self, name: str) -> KnownAgent | None:
         self._index.drop(name)
         return self._agents.pop(name, None)
 

@@ -15,12 +15,12 @@ from kube.errors import AlreadyExistsError, NotFoundError
 from kube.resources import APPLICATIONS, NAMESPACES
 from kube.store import Object, Store
 from sidecars.delivery.outcomes import DeadLetter
-from sidecars.mirroring.drift import Guard
-from sidecars.mirroring.kinds import APPLICATION, BY_TARGET, PROJECT, Kind, message_of, object_of
-from sidecars.mirroring.kube_events import Reporter
-from sidecars.mirroring.writer import BusyError, Writer
-from sidecars.principal.agents import Agent
-from sidecars.principal.state import Knowledge
+from sidecars.mirroring.drift import DriftGuard
+from sidecars.mirroring.kinds import APPLICATION, BY_TARGET, PROJECT, SyncedKind, message_of, object_of
+from sidecars.mirroring.kube_events import EventReporter
+from sidecars.mirroring.writer import MirrorWriter, WriteBusyError
+from sidecars.principal.agents import KnownAgent
+from sidecars.principal.state import HubState
 from sidecars.wire import payloads
 from sidecars.wire.events import Event, EventType
 from tiphys import logs
@@ -33,26 +33,26 @@ class RefusedEventError(ObjectError):
     """An agent said something that it has no say in; acknowledged, reported, without effect."""
 
 
-class Receiver:
+class PrincipalIncoming:
     def __init__(
         self,
         store: Store,
         *,
-        knowledge: Knowledge,
-        guard: Guard,
-        writer: Writer,
+        hub_state: HubState,
+        guard: DriftGuard,
+        writer: MirrorWriter,
         now: Callable[[], datetime],
-        give: Callable[[Agent, Object], None],
+        give: Callable[[KnownAgent, Object], None],
     ) -> None:
         self._store = store
-        self._knowledge = knowledge
+        self._hub_state = hub_state
         self._guard = guard
         self._writer = writer
         self._now = now
-        self._reporter = Reporter(store, now=now)
+        self._reporter = EventReporter(store, now=now)
         self._give = give
 
-    async def receive(self, agent: Agent, event: Event) -> None:
+    async def receive(self, agent: KnownAgent, event: Event) -> None:
         """An event about an object; raises what the inbox judges."""
         if event.type == EventType.ERROR:
             await self._show_error(agent, payloads.read(payloads.ErrorData, event.payload))
@@ -74,8 +74,8 @@ class Receiver:
 
     # What managed agents tell of the Applications that they were given.
 
-    async def _managed(self, agent: Agent, message: Message, incoming: Object) -> None:
-        settings = self._knowledge.settings
+    async def _managed(self, agent: KnownAgent, message: Message, incoming: Object) -> None:
+        settings = self._hub_state.settings
         namespace = at_principal(
             incoming,
             agent=agent.name,
@@ -106,16 +106,16 @@ class Receiver:
         )
         self._note_operation(agent, stored)
 
-    def _own(self, agent: Agent, *, namespace: str, name: str) -> Object | None:
+    def _own(self, agent: KnownAgent, *, namespace: str, name: str) -> Object | None:
         """An agent speaks of its own Applications only, whatever namespace it names."""
-        return self._knowledge.expected(agent.name, APPLICATION, name, namespace)
+        return self._hub_state.expected(agent.name, APPLICATION, name, namespace)
 
     # What autonomous agents tell of their own objects.
 
-    async def _mirror(self, agent: Agent, kind: Kind, incoming: Object) -> None:
+    async def _mirror(self, agent: KnownAgent, kind: SyncedKind, incoming: Object) -> None:
         mirror = self._as_mirrored(agent, kind, incoming)
         name, namespace = text(mirror, "metadata", "name"), text(mirror, "metadata", "namespace")
-        cache = self._knowledge.projects if kind is PROJECT else self._knowledge.applications
+        cache = self._hub_state.projects if kind is PROJECT else self._hub_state.applications
         if kind is APPLICATION:
             agent.says(incoming, namespace=namespace, name=name)
 
@@ -130,14 +130,14 @@ class Receiver:
         try:
             stored = await settle(cache.get(name, namespace=namespace))
         except NotFoundError:
-            if not self._knowledge.settings.may_create(namespace):
+            if not self._hub_state.settings.may_create(namespace):
                 raise
             await self._create_namespace(namespace)
             stored = await settle(None)
         if kind is APPLICATION:
             self._note_operation(agent, stored)
 
-    def _note_operation(self, agent: Agent, stored: Object | None) -> None:
+    def _note_operation(self, agent: KnownAgent, stored: Object | None) -> None:
         """What is written last is the truth: an operation that stays there and was never given is, now."""
         if stored is None:
             return
@@ -149,7 +149,7 @@ class Receiver:
             self._give(agent, stored)
 
     def _mirrored(
-        self, agent: Agent, kind: Kind, *, there: Object | None, mirror: Object, incoming: Object
+        self, agent: KnownAgent, kind: SyncedKind, *, there: Object | None, mirror: Object, incoming: Object
     ) -> Object:
         """What shall be stored where `there` is; raises where that must not be touched."""
         name, namespace = text(mirror, "metadata", "name"), text(mirror, "metadata", "namespace")
@@ -159,7 +159,7 @@ class Receiver:
                 " rename one of the two"
             )
         if value(there, "metadata", "deletionTimestamp") is not None:
-            raise BusyError(f"{kind.resource.kind} {namespace}/{name} has still to go")
+            raise WriteBusyError(f"{kind.resource.kind} {namespace}/{name} has still to go")
         self._guard.expect(kind, mirror)
         if there is None:
             return copies.stamped(None, mirror, now=self._now())
@@ -171,23 +171,23 @@ class Receiver:
         updated = copies.mirror_updated(there, mirror, operation=operation)
         return copies.stamped(there, updated, now=self._now())
 
-    def _as_mirrored(self, agent: Agent, kind: Kind, incoming: Object) -> Object:
-        settings = self._knowledge.settings
+    def _as_mirrored(self, agent: KnownAgent, kind: SyncedKind, incoming: Object) -> Object:
+        settings = self._hub_state.settings
         try:
             if kind is PROJECT:
                 mirror = project_at_principal(incoming, agent=agent.name, namespace=settings.namespace)
                 mirror = copies.copied(mirror, namespace=settings.namespace)
                 mirror["metadata"].pop("finalizers", None)
                 return mirror
-            cluster = self._knowledge.cluster_of(agent.name)
+            cluster = self._hub_state.cluster_of(agent.name)
             if not cluster:
                 raise RefusedEventError(f"no cluster Secret says what the cluster of {agent.name} is called")
             return copies.application_at_principal(incoming, agent=agent.name, cluster=cluster)
         except NameTooLongError as error:
             raise RefusedEventError(str(error)) from error
 
-    async def _withdraw(self, agent: Agent, kind: Kind, name: str) -> None:
-        settings = self._knowledge.settings
+    async def _withdraw(self, agent: KnownAgent, kind: SyncedKind, name: str) -> None:
+        settings = self._hub_state.settings
         namespace = settings.namespace if kind is PROJECT else agent.name
         if kind is PROJECT:
             try:
@@ -205,7 +205,7 @@ class Receiver:
         await self._writer.delete_at_once(kind.resource, there)
 
     async def _create_namespace(self, name: str) -> None:
-        labels = dict(self._knowledge.settings.namespace_labels)
+        labels = dict(self._hub_state.settings.namespace_labels)
         try:
             await self._store.create(NAMESPACES, {"metadata": {"name": name, "labels": labels}})
         except AlreadyExistsError:
@@ -213,16 +213,16 @@ class Receiver:
 
     # What went wrong, where people look.
 
-    async def _show_error(self, agent: Agent, told: payloads.ErrorData) -> None:
+    async def _show_error(self, agent: KnownAgent, told: payloads.ErrorData) -> None:
         namespace = told.resource_namespace
-        if self._knowledge.settings.mapped_by.value == "namespace" or agent.mode is Mode.AUTONOMOUS:
+        if self._hub_state.settings.mapped_by.value == "namespace" or agent.mode is Mode.AUTONOMOUS:
             namespace = agent.name
         await self._show(agent, namespace=namespace, name=told.resource_name, message=told.message)
 
-    async def bury(self, agent: Agent, letter: DeadLetter) -> None:
+    async def bury(self, agent: KnownAgent, letter: DeadLetter) -> None:
         """What an agent sent and we could not write: a condition of the Application, an Event about the rest."""
         if letter.event.target == Target.PROJECT:
-            namespace = self._knowledge.settings.namespace
+            namespace = self._hub_state.settings.namespace
             name = f"{agent.name}-{letter.event.subject.rpartition('/')[2]}"
             await self._reporter.report(letter, PROJECT, namespace=namespace, name=name)
         if letter.event.target != Target.APPLICATION:
@@ -232,7 +232,7 @@ class Receiver:
         message = f"agent {agent.name}: {letter.message}"
         await self._show(agent, namespace=namespace, name=name, message=message)
 
-    async def bury_unsent(self, agent: Agent, letter: DeadLetter) -> None:
+    async def bury_unsent(self, agent: KnownAgent, letter: DeadLetter) -> None:
         """What the agent can never be told."""
         kind = BY_TARGET.get(letter.event.target)
         if kind is None:
@@ -242,10 +242,10 @@ class Receiver:
             message = f"not sent to agent {agent.name}: {letter.message}"
             await self._show(agent, namespace=namespace, name=name, message=message)
             return
-        namespace = self._knowledge.settings.namespace
+        namespace = self._hub_state.settings.namespace
         await self._reporter.report(letter, kind, namespace=namespace, name=name)
 
-    async def _show(self, agent: Agent, *, namespace: str, name: str, message: str) -> None:
+    async def _show(self, agent: KnownAgent, *, namespace: str, name: str, message: str) -> None:
         hub = self._own(agent, namespace=namespace, name=name)
         if hub is None:
             return

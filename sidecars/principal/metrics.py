@@ -6,16 +6,16 @@ from argocd.reading import mapping
 from kube.store import Object
 from sidecars.metrics import argocd_agent
 from sidecars.metrics.argocd_agent import Changes
-from sidecars.principal.state import Knowledge
+from sidecars.principal.state import HubState
 
 
-class Counting:
-    def __init__(self, knowledge: Knowledge) -> None:
-        self._knowledge = knowledge
+class PrincipalMetrics:
+    def __init__(self, hub_state: HubState) -> None:
+        self._hub_state = hub_state
 
     def begin(self) -> None:
         """Before the caches run."""
-        known = self._knowledge
+        known = self._hub_state
         for cache, changes in (
             (known.applications, argocd_agent.APPLICATION_CHANGES),
             (known.projects, argocd_agent.PROJECT_CHANGES),

@@ -16,12 +16,12 @@ from argocd.agents.messages import (
 from argocd.agents.routing import Mode, is_autonomous_mirror, project_of_repository
 from argocd.reading import text, value
 from kube.store import Object
-from sidecars.mirroring.drift import Guard, key_of
-from sidecars.mirroring.kinds import APPLICATION, BY_TARGET, PROJECT, Kind, event_about
-from sidecars.mirroring.workqueue import Chores
-from sidecars.mirroring.writer import Writer
-from sidecars.principal.agents import Roster
-from sidecars.principal.state import Knowledge
+from sidecars.mirroring.drift import DriftGuard, key_of
+from sidecars.mirroring.kinds import APPLICATION, BY_TARGET, PROJECT, SyncedKind, event_about
+from sidecars.mirroring.workqueue import WorkQueue
+from sidecars.mirroring.writer import MirrorWriter
+from sidecars.principal.agents import KnownAgents
+from sidecars.principal.state import HubState
 from sidecars.wire.events import Event
 from tiphys import logs
 
@@ -34,15 +34,15 @@ _WITHOUT_UID = frozenset({Message.SET_OPERATION, Message.TERMINATE_OPERATION})
 class Sender:
     """Sendings into outboxes. Copies that several agents share are encoded once."""
 
-    def __init__(self, roster: Roster, *, principal_uid: str) -> None:
-        self._roster = roster
+    def __init__(self, known_agents: KnownAgents, *, principal_uid: str) -> None:
+        self._known_agents = known_agents
         self._uid = principal_uid
 
     def send(self, sendings: Iterable[Sending], *, extensions: Mapping[str, str] | None = None) -> None:
         # The objects are kept with their events: an id is good only as long as its object lives.
         made: dict[tuple[int, Message], tuple[Any, Event]] = {}
         for sending in sendings:
-            agent = self._roster.get(sending.agent)
+            agent = self._known_agents.get(sending.agent)
             if agent is None:
                 continue
             operates = sending.message is Message.SET_OPERATION
@@ -73,43 +73,43 @@ class Sender:
         )
 
 
-class Watcher:
+class PrincipalOutgoing:
     def __init__(
         self,
-        knowledge: Knowledge,
-        roster: Roster,
+        hub_state: HubState,
+        known_agents: KnownAgents,
         *,
         sender: Sender,
-        guard: Guard,
-        writer: Writer,
-        chores: Chores,
+        guard: DriftGuard,
+        writer: MirrorWriter,
+        workqueue: WorkQueue,
     ) -> None:
-        self._knowledge = knowledge
-        self._roster = roster
+        self._hub_state = hub_state
+        self._known_agents = known_agents
         self._sender = sender
         self._guard = guard
         self._writer = writer
-        self._chores = chores
+        self._workqueue = workqueue
 
     def begin(self) -> None:
         """Before the caches run. Nobody is in the roster until they have synced, so their first lists tell
         nobody anything.
         """
-        self._knowledge.projects.subscribe(self._project)
-        self._knowledge.applications.subscribe(self._application)
-        self._knowledge.repositories.subscribe(self._repository)
-        self._knowledge.gpg_keys.subscribe(self._gpg_keys)
+        self._hub_state.projects.subscribe(self._project)
+        self._hub_state.applications.subscribe(self._application)
+        self._hub_state.repositories.subscribe(self._repository)
+        self._hub_state.gpg_keys.subscribe(self._gpg_keys)
 
     # Projects, and the repositories that go where they go.
 
     def _project(self, old: Object | None, new: Object | None) -> None:
-        agents = self._knowledge.agents
+        agents = self._hub_state.agents
         self._watch_over(PROJECT, old, new)
         self._sender.send(project_sendings(old, new, agents=agents))
         if old is not None and new is not None and strands_its_deletion(old, new):
             self._strip_finalizers(PROJECT, new)
         name = text(new or old, "metadata", "name")
-        secrets = self._knowledge.repositories_of(name)
+        secrets = self._hub_state.repositories_of(name)
         if secrets:
             before, after = agents.for_project(old), agents.for_project(new)
             for secret in secrets:
@@ -122,9 +122,9 @@ class Watcher:
     def _agents_of(self, secret: Object | None) -> list[str]:
         if secret is None:
             return []
-        namespace = self._knowledge.settings.namespace
+        namespace = self._hub_state.settings.namespace
         project = project_of_repository(secret, argocd_namespace=namespace)
-        return self._knowledge.agents_of_project(project) if project else []
+        return self._hub_state.agents_of_project(project) if project else []
 
     def _tell_repository(
         self, old: Object | None, new: Object | None, *, sent_to: list[str], reached: list[str]
@@ -137,7 +137,7 @@ class Watcher:
                 new,
                 sent_to=sent_to,
                 agents_of=lambda _: reached,
-                argocd_namespace=self._knowledge.settings.namespace,
+                argocd_namespace=self._hub_state.settings.namespace,
             )
         )
 
@@ -150,29 +150,29 @@ class Watcher:
             message = Message.DELETE
         told = after if after is not None else before
         if told is not None:
-            managed = sorted(self._knowledge.agents.names(Mode.MANAGED))
+            managed = sorted(self._hub_state.agents.names(Mode.MANAGED))
             self._sender.send(Sending(agent, message, Target.GPG_KEYS, told) for agent in managed)
 
     # Applications.
 
     def _application(self, old: Object | None, new: Object | None) -> None:
         self._watch_over(APPLICATION, old, new)
-        before, after = self._knowledge.admitted(old), self._knowledge.admitted(new)
+        before, after = self._hub_state.admitted(old), self._hub_state.admitted(new)
         some = after if after is not None else before
         if some is None:
             return
-        agent = self._roster.get(self._knowledge.agent_of(some))
+        agent = self._known_agents.get(self._hub_state.agent_of(some))
         if agent is not None:
             before = agent.knows(before, after)
             if after is None:
                 agent.forget(namespace=some["metadata"]["namespace"], name=some["metadata"]["name"])
             elif value(after, "operation") is None:
                 agent.operation_over(after)
-        self._sender.send(application_sendings(before, after, agents=self._knowledge.agents))
+        self._sender.send(application_sendings(before, after, agents=self._hub_state.agents))
 
     # Mirrors.
 
-    def _watch_over(self, kind: Kind, old: Object | None, new: Object | None) -> None:
+    def _watch_over(self, kind: SyncedKind, old: Object | None, new: Object | None) -> None:
         if new is not None and self._is_mirror(new):
             self._guard.changed(kind, new)
             if value(new, "metadata", "deletionTimestamp") and value(new, "metadata", "finalizers"):
@@ -181,9 +181,9 @@ class Watcher:
             self._guard.gone(kind, old)
 
     def _is_mirror(self, item: Object) -> bool:
-        return is_autonomous_mirror(item, mode_of=self._knowledge.agents.mode_of)
+        return is_autonomous_mirror(item, mode_of=self._hub_state.agents.mode_of)
 
-    def _strip_finalizers(self, kind: Kind, item: Object) -> None:
+    def _strip_finalizers(self, kind: SyncedKind, item: Object) -> None:
         """No controller on the control plane would ever do their work."""
         name, namespace = text(item, "metadata", "name"), text(item, "metadata", "namespace")
 
@@ -198,4 +198,4 @@ class Watcher:
                 kind.resource, name=name, namespace=namespace, cached=item, decide=decide
             )
 
-        self._chores.put(("finalizers", *key_of(kind, item)), strip)
+        self._workqueue.put(("finalizers", *key_of(kind, item)), strip)

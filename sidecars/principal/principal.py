@@ -9,26 +9,26 @@ from argocd.reading import sequence, text
 from kube.errors import AlreadyExistsError, NotFoundError
 from kube.resources import CONFIG_MAPS
 from kube.store import Object, Store
-from sidecars.delivery.comparison import Difference, Report
+from sidecars.delivery.comparison import ComparisonReport, Difference
 from sidecars.delivery.outcomes import DeadLetter
 from sidecars.delivery.session import Ending, Stream
 from sidecars.metrics import argocd_agent
 from sidecars.mirroring import resync_rounds
-from sidecars.mirroring.drift import Guard
-from sidecars.mirroring.inventories import SPECS, STATUS, Listings
+from sidecars.mirroring.drift import DriftGuard
+from sidecars.mirroring.inventories import SPECS, STATUS, Inventories
 from sidecars.mirroring.kinds import BY_TARGET
-from sidecars.mirroring.link import Link, Surroundings
+from sidecars.mirroring.link import Link, Runtime
 from sidecars.mirroring.resync_events import ResyncEvents
-from sidecars.mirroring.workqueue import Chores
-from sidecars.mirroring.writer import Writer
-from sidecars.principal.agents import Agent, Roster
-from sidecars.principal.incoming import Receiver
-from sidecars.principal.outgoing import Sender, Watcher
-from sidecars.principal.registration import Gate
-from sidecars.principal.resync import Connector
+from sidecars.mirroring.workqueue import WorkQueue
+from sidecars.mirroring.writer import MirrorWriter
+from sidecars.principal.agents import KnownAgent, KnownAgents
+from sidecars.principal.incoming import PrincipalIncoming
+from sidecars.principal.outgoing import PrincipalOutgoing, Sender
+from sidecars.principal.registration import RegistrationGate
+from sidecars.principal.resync import PrincipalResync
 from sidecars.principal.settings import PrincipalSettings
-from sidecars.principal.state import Knowledge
-from sidecars.principal.stream_turns import Turns
+from sidecars.principal.state import HubState
+from sidecars.principal.stream_turns import StreamTurns
 from sidecars.wire.events import Event
 from sidecars.wire.events import Target as WireTarget
 from tiphys import logs
@@ -69,58 +69,58 @@ class Principal:
         *,
         settings: PrincipalSettings,
         principal_uid: str,
-        surroundings: Surroundings | None = None,
+        runtime: Runtime | None = None,
         cut: Callable[[str], None] = lambda _agent: None,
     ) -> None:
         """`cut` ends the streams of an agent that is no longer one of ours."""
         self.settings = settings
-        self._surroundings = surroundings or Surroundings()
+        self._runtime = runtime or Runtime()
         self._cut = cut
-        timing = self._surroundings.timing
-        self.knowledge = Knowledge(store, settings=settings, timing=timing)
-        self.gate = Gate(store, self.knowledge)
-        self.roster = Roster(self.knowledge.agents, make_link=self._make_link)
-        writer = Writer(store)
-        self._chores = Chores(timing=timing)
-        self._guard = Guard(writer=writer, chores=self._chores)
-        self._sender = Sender(self.roster, principal_uid=principal_uid)
-        self._watcher = Watcher(
-            self.knowledge,
-            self.roster,
+        timing = self._runtime.timing
+        self.hub_state = HubState(store, settings=settings, timing=timing)
+        self.gate = RegistrationGate(store, self.hub_state)
+        self.known_agents = KnownAgents(self.hub_state.agents, make_link=self._make_link)
+        writer = MirrorWriter(store)
+        self._workqueue = WorkQueue(timing=timing)
+        self._guard = DriftGuard(writer=writer, workqueue=self._workqueue)
+        self._sender = Sender(self.known_agents, principal_uid=principal_uid)
+        self._watcher = PrincipalOutgoing(
+            self.hub_state,
+            self.known_agents,
             sender=self._sender,
             guard=self._guard,
             writer=writer,
-            chores=self._chores,
+            workqueue=self._workqueue,
         )
-        self._connector = Connector(
-            self.knowledge,
+        self._connector = PrincipalResync(
+            self.hub_state,
             sender=self._sender,
             guard=self._guard,
-            events=ResyncEvents(source="", new_id=self._surroundings.new_id),
+            events=ResyncEvents(source="", new_id=self._runtime.new_id),
         )
-        self._receiver = Receiver(
+        self._receiver = PrincipalIncoming(
             store,
-            knowledge=self.knowledge,
+            hub_state=self.hub_state,
             guard=self._guard,
             writer=writer,
             now=timing.now,
             give=self._connector.give,
         )
-        self._turns = Turns(timing.monotonic)
+        self._turns = StreamTurns(timing.monotonic)
         self.ready = asyncio.Event()
         self._closing: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """Until cancelled."""
         self._watcher.begin()
-        self.knowledge.clusters.subscribe(self._cluster_changed)
+        self.hub_state.clusters.subscribe(self._cluster_changed)
         try:
             async with asyncio.TaskGroup() as group:
-                for cache in self.knowledge.caches:
+                for cache in self.hub_state.caches:
                     group.create_task(cache.run(), name="cache")
-                group.create_task(self._chores.run(), name="chores")
+                group.create_task(self._workqueue.run(), name="chores")
                 async with asyncio.timeout(SYNC_SECONDS):
-                    await self.knowledge.synced()
+                    await self.hub_state.synced()
                 self.gate.standing_by = None
                 self.ready.set()
                 log.info("ready for agents", **{logs.NAMESPACE: self.settings.namespace})
@@ -131,7 +131,7 @@ class Principal:
             ) from error
         finally:
             self.gate.standing_by = "stopping"
-            await asyncio.gather(*(agent.link.close() for agent in self.roster), return_exceptions=True)
+            await asyncio.gather(*(agent.link.close() for agent in self.known_agents), return_exceptions=True)
 
     async def serve(self, name: str, mode: Mode, stream: Stream, *, extensions: frozenset[str]) -> Ending:
         """One stream of an agent, to its end; a second one of the same agent ends the first."""
@@ -140,7 +140,7 @@ class Principal:
             return await self._serve(name, mode, stream, extensions)
 
     async def _serve(self, name: str, mode: Mode, stream: Stream, extensions: frozenset[str]) -> Ending:
-        agent, former = self.roster.join(name, mode)
+        agent, former = self.known_agents.join(name, mode)
         if former is not None:
             log.warning("the agent comes in another mode", **{logs.AGENT: name, logs.KIND: mode.value})
             await former.link.close()
@@ -160,8 +160,8 @@ class Principal:
         passes = 0
         while True:
             passes += 1
-            share = self._surroundings.timing.random.uniform(0.75, 1.25)
-            agents = list(self.roster)
+            share = self._runtime.timing.random.uniform(0.75, 1.25)
+            agents = list(self.known_agents)
             pause = self.settings.compare_seconds * share / max(1, len(agents))
             for agent in agents:
                 await asyncio.sleep(pause)  # one after the other, not all at once
@@ -178,12 +178,12 @@ class Principal:
 
     def _cluster_changed(self, old: Object | None, new: Object | None) -> None:
         for name in {_agent(old), _agent(new)} - {""}:
-            if not self.knowledge.clusters.find("agent", name):
+            if not self.hub_state.clusters.find("agent", name):
                 self._drop(name)
 
     def _drop(self, name: str) -> None:
-        agent = self.roster.drop(name)
-        self.knowledge.homes.pop(name, None)
+        agent = self.known_agents.drop(name)
+        self.hub_state.homes.pop(name, None)
         if agent is None:
             return
         log.warning("the agent's cluster Secret is gone: agent dropped", **{logs.AGENT: name})
@@ -200,17 +200,17 @@ class Principal:
 
     # Links.
 
-    def _make_link(self, agent: Agent) -> Link:
+    def _make_link(self, agent: KnownAgent) -> Link:
         name, mode = agent.name, agent.mode
-        entries = {SPECS: lambda: self.knowledge.specs(name, mode)}
+        entries = {SPECS: lambda: self.hub_state.specs(name, mode)}
         if mode is Mode.MANAGED:
-            entries[STATUS] = lambda: self.knowledge.statuses(name)
+            entries[STATUS] = lambda: self.hub_state.statuses(name)
 
         def found(scope: str, differences: list[Difference]) -> None:
             if scope == SPECS and mode is Mode.MANAGED:
                 self._connector.repair(agent, differences)
 
-        def compared(report: Report) -> None:
+        def compared(report: ComparisonReport) -> None:
             if report.complete:
                 self._connector.give_operations(agent)
 
@@ -228,17 +228,17 @@ class Principal:
             handle=handle,
             bury=bury,
             bury_unsent=bury_unsent,
-            listings=Listings(entries, version=lambda: self.knowledge.changes),
+            listings=Inventories(entries, version=lambda: self.hub_state.changes),
             found=found,
             compared=compared,
             done=lambda event: self._done(agent, event),
             everything=lambda: self._connector.everything(agent),
             relieved=lambda: self._connector.relieved(agent),
             figures=argocd_agent.PRINCIPAL,
-            surroundings=self._surroundings,
+            runtime=self._runtime,
         )
 
-    def _done(self, agent: Agent, event: Event) -> None:
+    def _done(self, agent: KnownAgent, event: Event) -> None:
         """An event needs no more sending. Of an operation it may be unclear how it stands by now."""
         if not agent.done(event):
             return
@@ -247,7 +247,7 @@ class Principal:
         else:
             self._connector.ask_how_it_stands(agent, event)
 
-    async def _handle(self, agent: Agent, event: Event) -> None:
+    async def _handle(self, agent: KnownAgent, event: Event) -> None:
         if event.target == WireTarget.RESOURCE_RESYNC:
             self._connector.resync(agent, event)
         elif event.target in BY_TARGET:

@@ -11,15 +11,15 @@ from kube.resources import CONFIG_MAPS
 from kube.store import Object, Store
 from sidecars.delivery.timing import Budget
 from sidecars.metrics.per_peer import principal_figures
-from sidecars.mirroring.link import Link, Surroundings
+from sidecars.mirroring.link import Link, Runtime
 from sidecars.principal import standing
-from sidecars.principal.metrics import Counting
+from sidecars.principal.metrics import PrincipalMetrics
 from sidecars.principal.principal import Principal, identity
 from sidecars.principal.settings import QUEUE_BYTES, PrincipalSettings
 from sidecars.process import certificates
 from sidecars.process.certificates import Source
-from sidecars.process.http_pages import Page
-from sidecars.process.leadership import Duty, Post
+from sidecars.process.http_pages import HttpPage
+from sidecars.process.leadership import Leadership, ReplicaOptions
 from sidecars.wire.auth import blocklist
 from sidecars.wire.auth.authenticator import Rules
 from sidecars.wire.auth.methods import Method
@@ -28,8 +28,8 @@ from sidecars.wire.auth.trust import Trust
 from sidecars.wire.events import fresh_id
 from sidecars.wire.server import listener
 from sidecars.wire.server.server import Server, ServeStream
-from sidecars.wire.server.sessions import Cut, Peer
-from sidecars.wire.streams import DEFAULT_MAX_MESSAGE_BYTES, Stream
+from sidecars.wire.server.sessions import AuthenticatedAgent, Cut
+from sidecars.wire.streams import DEFAULT_MAX_MESSAGE_BYTES, EventStream
 from sidecars.wire.tls import Material
 from tiphys import logs
 from tiphys.errors import CallError
@@ -40,13 +40,13 @@ VERSION = "0.9.0"
 log = logs.get_logger()
 
 
-def surroundings(queue_bytes: int) -> Surroundings:
+def runtime(queue_bytes: int) -> Runtime:
     """For so much that waits in each direction."""
-    return Surroundings(budget=Budget(limit=queue_bytes), arrived=Budget(limit=queue_bytes))
+    return Runtime(budget=Budget(limit=queue_bytes), arrived=Budget(limit=queue_bytes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Serving(Post):
+class PrincipalOptions(ReplicaOptions):
     settings: PrincipalSettings
     method: Method
     tokens: Tokens
@@ -60,20 +60,20 @@ class Serving(Post):
     keepalive_min_seconds: float = 0.0
     health_port: int | None = 8003
     metrics_port: int | None = 8000
-    surroundings: Surroundings = field(default_factory=lambda: surroundings(QUEUE_BYTES))
+    runtime: Runtime = field(default_factory=lambda: runtime(QUEUE_BYTES))
 
 
-class Process:
+class PrincipalProcess:
     """`run` until cancelled. `port` is known once `listening` is set."""
 
-    def __init__(self, store: Store, serving: Serving) -> None:
+    def __init__(self, store: Store, serving: PrincipalOptions) -> None:
         self._store = store
         self._serving = serving
         self.server: Server | None = None
         self.principal: Principal | None = None
         self.listening = asyncio.Event()
         self.port = 0
-        self._duty = Duty(
+        self._leadership = Leadership(
             store,
             serving,
             role="principal",
@@ -82,10 +82,10 @@ class Process:
             figures=lambda: principal_figures(self._links()),
             pages={standing.PATH: self._agents},
         )
-        self.health, self.metrics = self._duty.health, self._duty.metrics
+        self.health, self.metrics = self._leadership.health, self._leadership.metrics
 
     async def run(self) -> None:
-        await self._duty.run(self._work)
+        await self._leadership.run(self._work)
 
     async def _work(self) -> None:
         serving = self._serving
@@ -95,7 +95,7 @@ class Process:
             self._store,
             settings=serving.settings,
             principal_uid=uid,
-            surroundings=serving.surroundings,
+            runtime=serving.runtime,
             cut=self._cut,
         )
         material = await certificates.first(serving.source) if serving.source is not None else None
@@ -103,7 +103,7 @@ class Process:
             self._listening(material), self._rules(principal, material), _streams(principal)
         )
         self.principal = principal
-        Counting(principal.knowledge).begin()
+        PrincipalMetrics(principal.hub_state).begin()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(principal.run(), name="principal")
@@ -120,9 +120,9 @@ class Process:
             self.principal = None
             await server.stop()
 
-    def _listening(self, material: Material | None) -> listener.Listening:
+    def _listening(self, material: Material | None) -> listener.ListenOptions:
         serving = self._serving
-        return listener.Listening(
+        return listener.ListenOptions(
             host=serving.host,
             port=serving.port,
             material=material,
@@ -151,7 +151,11 @@ class Process:
         )
 
     def _links(self) -> list[tuple[str, Link]]:
-        return [] if self.principal is None else [(agent.name, agent.link) for agent in self.principal.roster]
+        return (
+            []
+            if self.principal is None
+            else [(agent.name, agent.link) for agent in self.principal.known_agents]
+        )
 
     def _cut(self, agent: str) -> None:
         if self.server is not None:
@@ -184,21 +188,21 @@ class Process:
                     log.warning("keys of the blocklist are no fingerprints", keys=list(found.unreadable)[:5])
                 await server.swap_blocklist(found)
 
-    def _alive(self) -> Page:
-        return Page(b"ok\n")
+    def _alive(self) -> HttpPage:
+        return HttpPage(b"ok\n")
 
-    def _agents(self) -> Page:
+    def _agents(self) -> HttpPage:
         """What `tiphys agents list` asks; only the one that works knows."""
-        return self._ready() if self.principal is None else standing.page(self.principal.roster)
+        return self._ready() if self.principal is None else standing.page(self.principal.known_agents)
 
-    def _ready(self) -> Page:
+    def _ready(self) -> HttpPage:
         if self.listening.is_set():
-            return Page(b"serving agents\n")
-        return Page(f"{self._duty.waits or 'starting'}\n".encode(), status=503)
+            return HttpPage(b"serving agents\n")
+        return HttpPage(f"{self._leadership.waits or 'starting'}\n".encode(), status=503)
 
 
 def _streams(principal: Principal) -> ServeStream:
-    async def serve(peer: Peer, stream: Stream) -> None:
+    async def serve(peer: AuthenticatedAgent, stream: EventStream) -> None:
         await principal.serve(peer.name, Mode(peer.mode.value), stream, extensions=peer.announced.extensions)
 
     return serve

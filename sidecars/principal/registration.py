@@ -4,33 +4,33 @@ from argocd import names
 from kube.errors import AlreadyExistsError
 from kube.resources import SECRETS
 from kube.store import Object, Store
-from sidecars.principal.state import Knowledge
+from sidecars.principal.state import HubState
 from sidecars.wire.auth.authenticator import Admission
 
 
-class Gate:
+class RegistrationGate:
     """`sidecars.wire.auth.authenticator.Gate`: each answer is a reason to refuse, or None."""
 
-    def __init__(self, store: Store, knowledge: Knowledge) -> None:
+    def __init__(self, store: Store, hub_state: HubState) -> None:
         self._store = store
-        self._knowledge = knowledge
+        self._hub_state = hub_state
         self.standing_by: str | None = "starting"
         """Why nobody is served yet; None once agents are."""
 
     async def admit(self, admission: Admission) -> str | None:
         objection = self.knows(admission.agent)
-        if objection is not None and self._knowledge.settings.register_agents:
+        if objection is not None and self._hub_state.settings.register_agents:
             objection = await self._register(admission.agent)
         if objection is None:
-            self._knowledge.homes[admission.agent] = admission.agent_namespace
+            self._hub_state.homes[admission.agent] = admission.agent_namespace
         return objection
 
     def knows(self, agent: str) -> str | None:
         if self.standing_by is not None:
             return None  # not yet able to tell; no stream begins either
-        if agent == self._knowledge.settings.namespace:
+        if agent == self._hub_state.settings.namespace:
             return "the agent is named like the principal's namespace"
-        if not self._knowledge.clusters.find("agent", agent):
+        if not self._hub_state.clusters.find("agent", agent):
             return f"no cluster Secret has the label {names.AGENT_NAME}={agent}"
         return None
 
@@ -38,16 +38,16 @@ class Gate:
         return self.standing_by
 
     async def _register(self, agent: str) -> str | None:
-        address = self._knowledge.settings.resource_proxy_address
+        address = self._hub_state.settings.resource_proxy_address
         try:
             stored = await self._store.create(
-                SECRETS, _cluster(agent, address=address), namespace=self._knowledge.settings.namespace
+                SECRETS, _cluster(agent, address=address), namespace=self._hub_state.settings.namespace
             )
         except AlreadyExistsError:
             return (
                 f"a Secret {names.AGENT_CLUSTER_SECRET_PREFIX}{agent} exists and is no cluster of that agent"
             )
-        await self._knowledge.clusters.reached(stored["metadata"]["resourceVersion"])
+        await self._hub_state.clusters.reached(stored["metadata"]["resourceVersion"])
         return None
 
 

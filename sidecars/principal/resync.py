@@ -24,9 +24,9 @@ from argocd.agents.routing import AgentMapping, Mode
 from argocd.reading import mapping, value
 from kube.store import Object
 from sidecars.delivery.comparison import Difference
-from sidecars.mirroring.drift import Guard
+from sidecars.mirroring.drift import DriftGuard
 from sidecars.mirroring.inventories import SPECS
-from sidecars.mirroring.kinds import APPLICATION, BY_TRACKED, PROJECT, RESTORED, Kind
+from sidecars.mirroring.kinds import APPLICATION, BY_TRACKED, PROJECT, RESTORED, SyncedKind
 from sidecars.mirroring.link import Telling
 from sidecars.mirroring.resync_events import (
     ResyncEvents,
@@ -35,22 +35,24 @@ from sidecars.mirroring.resync_events import (
     read_update_request,
     resync_message,
 )
-from sidecars.mirroring.resync_rounds import Round
-from sidecars.principal.agents import Agent
+from sidecars.mirroring.resync_rounds import ResyncRound
+from sidecars.principal.agents import KnownAgent
 from sidecars.principal.incoming import RefusedEventError
 from sidecars.principal.outgoing import Sender
-from sidecars.principal.state import Knowledge
+from sidecars.principal.state import HubState
 from sidecars.wire.events import Event
 
 
-class Connector:
-    def __init__(self, knowledge: Knowledge, *, sender: Sender, guard: Guard, events: ResyncEvents) -> None:
-        self._knowledge = knowledge
+class PrincipalResync:
+    def __init__(
+        self, hub_state: HubState, *, sender: Sender, guard: DriftGuard, events: ResyncEvents
+    ) -> None:
+        self._hub_state = hub_state
         self._sender = sender
         self._guard = guard
         self._events = events
 
-    def greet(self, agent: Agent) -> None:
+    def greet(self, agent: KnownAgent) -> None:
         """A stream begins: what is found out here waits in the outbox for it."""
         first, agent.met = not agent.met, True
         if first:
@@ -66,25 +68,25 @@ class Connector:
                 agent.link.send(self._events.resync_request())
             self.give_operations(agent)
 
-    def _greet_autonomous(self, agent: Agent, *, first: bool) -> None:
+    def _greet_autonomous(self, agent: KnownAgent, *, first: bool) -> None:
         if first:
-            for kind, mirror in self._knowledge.mirrors_of(agent.name):
+            for kind, mirror in self._hub_state.mirrors_of(agent.name):
                 self._guard.begin(kind, mirror)
         if first and not agent.link.compares:
             self._ask_everything(agent)  # one of ours compares by itself
         self.give_operations(agent)
 
-    def relieved(self, agent: Agent) -> None:
+    def relieved(self, agent: KnownAgent) -> None:
         """What had no room is found out now. Until then no operation must come before what it is for."""
         if agent.mode is Mode.MANAGED:
             agent.settling = True
         else:
             self.give_operations(agent)
 
-    def everything(self, agent: Agent) -> Iterator[Telling]:
+    def everything(self, agent: KnownAgent) -> Iterator[Telling]:
         """For an agent that does not compare, after something did not fit into its queue."""
         if agent.mode is Mode.MANAGED:
-            for kind, item in self._knowledge.all_expected(agent.name):
+            for kind, item in self._hub_state.all_expected(agent.name):
                 name, namespace = item["metadata"]["name"], item["metadata"]["namespace"]
                 yield partial(self._tell_again, agent, kind, name, namespace)
             yield lambda: agent.link.send(self._events.resync_request())
@@ -93,18 +95,18 @@ class Connector:
             yield from self._questions(agent)
         yield partial(self._give_again, agent)
 
-    def _tell_again(self, agent: Agent, kind: Kind, name: str, namespace: str) -> bool:
-        item = self._knowledge.expected(agent.name, kind, name, namespace)
+    def _tell_again(self, agent: KnownAgent, kind: SyncedKind, name: str, namespace: str) -> bool:
+        item = self._hub_state.expected(agent.name, kind, name, namespace)
         if item is None:
             return True  # gone meanwhile, and told so
         message = Message.CREATE if kind is APPLICATION else Message.SPEC_UPDATE
         return agent.link.send(self._sender.event(_without_operation(agent, message, kind, item)))
 
-    def _give_again(self, agent: Agent) -> bool:
+    def _give_again(self, agent: KnownAgent) -> bool:
         self.give_operations(agent)
         return not agent.refused
 
-    def give_operations(self, agent: Agent) -> None:
+    def give_operations(self, agent: KnownAgent) -> None:
         """Those that found no room in the queue, and those of which nobody knows whether they were given."""
         agent.settling = False
         refused, agent.refused = agent.refused, set()
@@ -113,19 +115,19 @@ class Connector:
                 self.give(agent, application)
         agent.unsure &= agent.refused  # of those it is still not known
 
-    def give(self, agent: Agent, application: Object) -> None:
+    def give(self, agent: KnownAgent, application: Object) -> None:
         restored = _place(application) in agent.unsure
         self._sender.send(
             [Sending(agent.name, Message.SET_OPERATION, Target.APPLICATION, application)],
             extensions={RESTORED: "true"} if restored else None,
         )
 
-    def repair(self, agent: Agent, differences: list[Difference]) -> None:
+    def repair(self, agent: KnownAgent, differences: list[Difference]) -> None:
         """By what holds now: the comparison may be older than a change."""
-        naming = self._knowledge.naming(Mode.MANAGED)
+        naming = self._hub_state.naming(Mode.MANAGED)
         for difference in differences:
             kind, name, namespace = naming.parsed(difference.key)
-            expected = self._knowledge.expected(agent.name, kind, name, namespace)
+            expected = self._hub_state.expected(agent.name, kind, name, namespace)
             message = Message.CREATE if difference.theirs is None else Message.SPEC_UPDATE
             if expected is None:
                 gone = {"metadata": {"name": name, "namespace": namespace or agent.name}}
@@ -135,7 +137,7 @@ class Connector:
 
     # Resync messages of agents that do not compare.
 
-    def resync(self, agent: Agent, event: Event) -> None:
+    def resync(self, agent: KnownAgent, event: Event) -> None:
         message = resync_message(event)
         if not accepts(Side.PRINCIPAL, message, mode=agent.mode):
             raise RefusedEventError(f"{message} is nothing that a principal answers to {agent.mode} agents")
@@ -150,35 +152,35 @@ class Connector:
         else:
             self._ask_updates(agent)
 
-    def _answer(self, agent: Agent, request: UpdateRequest) -> None:
+    def _answer(self, agent: KnownAgent, request: UpdateRequest) -> None:
         kind = BY_TRACKED.get(request.kind)
         if kind is None:
             raise RefusedEventError(f"{request.kind[:40]!r} is no kind that is kept in step")
         namespace = self._namespace(request)
-        agent.round.asked(self._knowledge.naming(Mode.MANAGED).key(kind, request.name, namespace=namespace))
-        expected = self._knowledge.expected(agent.name, kind, request.name, namespace)
+        agent.round.asked(self._hub_state.naming(Mode.MANAGED).key(kind, request.name, namespace=namespace))
+        expected = self._hub_state.expected(agent.name, kind, request.name, namespace)
         message = answer_to(request, expected)
         if message is not None:
             self._tell(agent, message, kind, expected if expected is not None else what_is_gone(request))
 
-    def ask_now_and_then(self, agent: Agent) -> None:
+    def ask_now_and_then(self, agent: KnownAgent) -> None:
         """Of one that does not compare."""
         if agent.mode is Mode.AUTONOMOUS:
             self._ask_everything(agent)
-            agent.silent = {_place(item) for item in self._knowledge.applications_of(agent.name)}
+            agent.silent = {_place(item) for item in self._hub_state.applications_of(agent.name)}
             return
-        naming = self._knowledge.naming(Mode.MANAGED)
+        naming = self._hub_state.naming(Mode.MANAGED)
         for kind, name, namespace in map(naming.parsed, agent.round.lacking):
-            expected = self._knowledge.expected(agent.name, kind, name, namespace)
+            expected = self._hub_state.expected(agent.name, kind, name, namespace)
             if expected is not None:
                 self._tell(agent, Message.CREATE, kind, expected)
-        agent.round = Round(
+        agent.round = ResyncRound(
             naming.key(kind, item["metadata"]["name"], namespace=item["metadata"]["namespace"])
-            for kind, item in self._knowledge.all_expected(agent.name)
+            for kind, item in self._hub_state.all_expected(agent.name)
         )
         agent.link.send(self._events.resync_request())
 
-    def ask_how_it_stands(self, agent: Agent, given: Event) -> None:
+    def ask_how_it_stands(self, agent: KnownAgent, given: Event) -> None:
         """Its status without an operation may be from before it was given one, or from after that was over.
 
         No message asks for a status. A refresh has a managed agent's controller write one; an autonomous
@@ -189,7 +191,7 @@ class Connector:
             request = UpdateRequest(APPLICATION.tracked, name, namespace)
             agent.link.send(self._events.update_request(request))
             return
-        application = self._knowledge.expected(agent.name, APPLICATION, name, namespace)
+        application = self._hub_state.expected(agent.name, APPLICATION, name, namespace)
         if application is None:
             return
         metadata = application["metadata"]
@@ -198,52 +200,52 @@ class Connector:
         self._tell(agent, Message.SPEC_UPDATE, APPLICATION, refreshed)
 
     def _namespace(self, request: UpdateRequest) -> str:
-        by_namespace = self._knowledge.settings.mapped_by is AgentMapping.NAMESPACE
+        by_namespace = self._hub_state.settings.mapped_by is AgentMapping.NAMESPACE
         return "" if by_namespace else request.namespace
 
-    def _tracked(self, agent: Agent) -> Iterator[ResourceKey]:
+    def _tracked(self, agent: KnownAgent) -> Iterator[ResourceKey]:
         """Mapped by namespaces, argocd-agent's agent looks for an Application in the namespace that it is told: in
         ours it would find none, and ask for all of them.
         """
-        by_namespace = self._knowledge.settings.mapped_by is AgentMapping.NAMESPACE
-        home = self._knowledge.homes.get(agent.name) if by_namespace else None
-        for kind, item in self._knowledge.all_expected(agent.name):
+        by_namespace = self._hub_state.settings.mapped_by is AgentMapping.NAMESPACE
+        home = self._hub_state.homes.get(agent.name) if by_namespace else None
+        for kind, item in self._hub_state.all_expected(agent.name):
             key = resource_key(kind.tracked, item)
             yield replace(key, namespace=home) if home and kind is APPLICATION else key
 
-    def _ask_everything(self, agent: Agent) -> None:
+    def _ask_everything(self, agent: KnownAgent) -> None:
         for ask in self._questions(agent):
             ask()  # what finds no room is asked once more by the link
 
-    def _questions(self, agent: Agent) -> Iterator[Telling]:
+    def _questions(self, agent: KnownAgent) -> Iterator[Telling]:
         """Mirrors are counted by the agent's own names of them: its inventory has those."""
-        mirrors = list(self._knowledge.mirrors_of(agent.name))
+        mirrors = list(self._hub_state.mirrors_of(agent.name))
         checksum = inventory_checksum([self._own_key(agent, kind, item) for kind, item in mirrors])
         yield lambda: agent.link.send(self._events.list_request(checksum))
         for kind, item in mirrors:
             yield partial(self._ask_update, agent, kind, item)
 
-    def _own_key(self, agent: Agent, kind: Kind, mirror: Object) -> ResourceKey:
+    def _own_key(self, agent: KnownAgent, kind: SyncedKind, mirror: Object) -> ResourceKey:
         key = resource_key(kind.tracked, mirror)
         return replace(key, name=bare_name(agent.name, key.name)) if kind is PROJECT else key
 
-    def _ask_updates(self, agent: Agent) -> None:
-        for kind, item in self._knowledge.mirrors_of(agent.name):
+    def _ask_updates(self, agent: KnownAgent) -> None:
+        for kind, item in self._hub_state.mirrors_of(agent.name):
             self._ask_update(agent, kind, item)
 
-    def _ask_update(self, agent: Agent, kind: Kind, mirror: Object) -> bool:
+    def _ask_update(self, agent: KnownAgent, kind: SyncedKind, mirror: Object) -> bool:
         request = request_for(kind.tracked, mirror)
         if kind is APPLICATION and _place(mirror) in agent.silent:
             # No checksum tells of a status: without one the whole Application comes.
             request = replace(request, checksum=None)
         return agent.link.send(self._events.update_request(request))
 
-    def _ask_about(self, agent: Agent, resource: ResourceKey) -> None:
+    def _ask_about(self, agent: KnownAgent, resource: ResourceKey) -> None:
         kind = BY_TRACKED.get(resource.kind)
         if kind not in (PROJECT, APPLICATION):
             return  # an autonomous agent has nothing else to tell
         assert kind is not None
-        mirror = self._knowledge.mirror(agent.name, kind, resource.name)
+        mirror = self._hub_state.mirror(agent.name, kind, resource.name)
         if mirror is not None and not is_managed(mirror):
             raise RefusedEventError(f"{resource.kind} {resource.name}: there is another one of that name")
         request = request_about(resource, mirror)
@@ -252,24 +254,24 @@ class Connector:
 
     # State.
 
-    def _tell_state(self, agent: Agent, *, applications: bool) -> None:
+    def _tell_state(self, agent: KnownAgent, *, applications: bool) -> None:
         """All that a managed agent shall have; Applications only where it may not have heard of them."""
-        for kind, item in self._knowledge.all_expected(agent.name):
+        for kind, item in self._hub_state.all_expected(agent.name):
             if kind is not APPLICATION:
                 self._tell(agent, Message.SPEC_UPDATE, kind, item)
             elif applications:
                 self._tell(agent, Message.CREATE, kind, item)
 
-    def _tell(self, agent: Agent, message: Message, kind: Kind, item: Object) -> None:
+    def _tell(self, agent: KnownAgent, message: Message, kind: SyncedKind, item: Object) -> None:
         self._sender.send([_without_operation(agent, message, kind, item)])
 
-    def _operations(self, agent: Agent) -> Iterator[Object]:
-        for application in self._knowledge.applications_of(agent.name):
+    def _operations(self, agent: KnownAgent) -> Iterator[Object]:
+        for application in self._hub_state.applications_of(agent.name):
             if value(application, "operation") is not None:
                 yield application
 
 
-def _without_operation(agent: Agent, message: Message, kind: Kind, item: Object) -> Sending:
+def _without_operation(agent: KnownAgent, message: Message, kind: SyncedKind, item: Object) -> Sending:
     """Operations are given by messages of their own."""
     told = {key: part for key, part in item.items() if key != "operation"}
     return Sending(agent.name, message, Target(kind.target), told)

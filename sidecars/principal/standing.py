@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from argocd.reading import sequence, text, value
-from sidecars.principal.agents import Roster
-from sidecars.process.http_pages import Page
+from sidecars.principal.agents import KnownAgents
+from sidecars.process.http_pages import HttpPage
 
 PATH = "/agents"
 VERSION = 1
@@ -25,9 +25,9 @@ class Standing:
     lag_seconds: float
 
 
-def standings(roster: Roster) -> Iterable[Standing]:
+def standings(known_agents: KnownAgents) -> Iterable[Standing]:
     """Walks over the queues: for a person's question, not for a probe."""
-    for agent in roster:
+    for agent in known_agents:
         figures = agent.link.outbox.figures()
         queue = figures.waiting + figures.under_way
         yield Standing(
@@ -40,10 +40,10 @@ def standings(roster: Roster) -> Iterable[Standing]:
         )
 
 
-def page(roster: Roster) -> Page:
-    """For `Pages({standing.PATH: lambda: standing.page(principal.roster)})` beside the metrics."""
-    body = {"version": VERSION, "agents": [asdict(each) for each in standings(roster)]}
-    return Page(json.dumps(body).encode(), content_type="application/json")
+def page(known_agents: KnownAgents) -> HttpPage:
+    """For `HttpPages({standing.PATH: lambda: standing.page(principal.roster)})` beside the metrics."""
+    body = {"version": VERSION, "agents": [asdict(each) for each in standings(known_agents)]}
+    return HttpPage(json.dumps(body).encode(), content_type="application/json")
 
 
 def read(told: Any) -> dict[str, Standing]:

@@ -34,7 +34,7 @@ from sidecars.mirroring.kinds import (
     PROJECT,
     REPOSITORIES,
     REPOSITORY,
-    Kind,
+    SyncedKind,
     digest,
     status_digest,
 )
@@ -44,7 +44,7 @@ from sidecars.principal.settings import PrincipalSettings
 CLUSTERS = f"{names.SECRET_TYPE}={names.SECRET_TYPE_CLUSTER},{names.AGENT_NAME}"
 
 
-class Knowledge:
+class HubState:
     def __init__(self, store: Store, *, settings: PrincipalSettings, timing: Timing) -> None:
         self.settings = settings
         self.agents = AgentIndex(mapped_by=settings.mapped_by)
@@ -144,7 +144,7 @@ class Knowledge:
             return None
         return project_for_agent(project, agent=agent, mapped_by=self.settings.mapped_by)
 
-    def expected(self, agent: str, kind: Kind, name: str, namespace: str) -> Object | None:
+    def expected(self, agent: str, kind: SyncedKind, name: str, namespace: str) -> Object | None:
         """What a managed agent shall have under a name; None where it shall have nothing."""
         own = self.settings.namespace
         if kind is PROJECT:
@@ -162,7 +162,7 @@ class Knowledge:
             return None
         return application
 
-    def all_expected(self, agent: str) -> Iterator[tuple[Kind, Object]]:
+    def all_expected(self, agent: str) -> Iterator[tuple[SyncedKind, Object]]:
         projects = set()
         for project in self.projects.values():
             if (copy := self.project_copy(project, agent)) is not None:
@@ -179,7 +179,7 @@ class Knowledge:
 
     # Mirrors of what autonomous agents have.
 
-    def mirrors_of(self, agent: str) -> Iterator[tuple[Kind, Object]]:
+    def mirrors_of(self, agent: str) -> Iterator[tuple[SyncedKind, Object]]:
         for project in self.projects.find("mirror of", agent):
             if text(project, "metadata", "name").startswith(f"{agent}-"):
                 yield PROJECT, project
@@ -191,7 +191,7 @@ class Knowledge:
             ):
                 yield APPLICATION, application
 
-    def mirror(self, agent: str, kind: Kind, name: str) -> Object | None:
+    def mirror(self, agent: str, kind: SyncedKind, name: str) -> Object | None:
         """By the agent's own name of it."""
         if kind is PROJECT:
             return self.projects.get(prefixed_name(agent, name), namespace=self.settings.namespace)

@@ -21,7 +21,7 @@ RIVALS = 3
 log = logs.get_logger()
 
 
-class Turns:
+class StreamTurns:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._present: dict[str, tuple[float, asyncio.Event]] = {}

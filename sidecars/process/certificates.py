@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from argocd.reading import mapping
-from certs.authority import Authority, Subject
+from certs.authority import Authority, LeafSubject
 from certs.folder import changes, read
 from certs.key_pair import CertificateError, KeyPair
 from kube.cache import Cache
@@ -148,7 +148,7 @@ class Generated:
 
     def __init__(self, *, now: datetime) -> None:
         authority = Authority.create("generated", now=now, lifetime=GENERATED_LIFETIME)
-        subject = Subject("principal", dns_names=["localhost"], addresses=["127.0.0.1"])
+        subject = LeafSubject("principal", dns_names=["localhost"], addresses=["127.0.0.1"])
         self._pair = authority.issue(subject, now=now, lifetime=GENERATED_LIFETIME)
 
     async def load(self) -> Material:

@@ -16,17 +16,17 @@ log = logs.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class HttpPage:
     body: bytes
     status: int = 200
     content_type: str = "text/plain; charset=utf-8"
 
 
-Answer = Callable[[], Page]
+Answer = Callable[[], HttpPage]
 
 
-def metrics_page(more: Callable[[], bytes]) -> Page:
-    return Page(metrics.exposition() + more(), content_type=metrics.CONTENT_TYPE)
+def metrics_page(more: Callable[[], bytes]) -> HttpPage:
+    return HttpPage(metrics.exposition() + more(), content_type=metrics.CONTENT_TYPE)
 
 
 class Pages:
@@ -67,25 +67,27 @@ class Pages:
             self._open -= 1
             writer.close()
 
-    async def _answer(self, reader: asyncio.StreamReader) -> Page:
+    async def _answer(self, reader: asyncio.StreamReader) -> HttpPage:
         if self._open > CONNECTIONS:
-            return Page(b"too many callers\n", status=503)
+            return HttpPage(b"too many callers\n", status=503)
         head = await reader.readuntil(b"\r\n\r\n")
         method, _, rest = head.partition(b" ")
         path = rest.partition(b" ")[0].partition(b"?")[0].decode(errors="replace")
         answer = self._pages.get(path)
         if answer is None:
-            return Page(b"not found\n", status=404)
+            return HttpPage(b"not found\n", status=404)
         if method not in {b"GET", b"HEAD"}:
-            return Page(b"only GET\n", status=405)
+            return HttpPage(b"only GET\n", status=405)
         page = answer()
-        return Page(b"", status=page.status, content_type=page.content_type) if method == b"HEAD" else page
+        return (
+            HttpPage(b"", status=page.status, content_type=page.content_type) if method == b"HEAD" else page
+        )
 
 
 _WORDS = {200: "OK", 404: "Not Found", 405: "Method Not Allowed", 503: "Service Unavailable"}
 
 
-def _written(page: Page) -> bytes:
+def _written(page: HttpPage) -> bytes:
     head = (
         f"HTTP/1.1 {page.status} {_WORDS[page.status]}\r\nContent-Type: {page.content_type}\r\n"
         f"Content-Length: {len(page.body)}\r\nConnection: close\r\n\r\n"

@@ -7,7 +7,7 @@ from functools import partial
 
 from kube.leases import Election
 from kube.store import Store
-from sidecars.mirroring.link import Surroundings
+from sidecars.mirroring.link import Runtime
 from sidecars.process.http_pages import Answer, Pages, metrics_page
 from sidecars.wire.events import fresh_id
 from tiphys import logs
@@ -19,7 +19,7 @@ log = logs.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Post:
+class ReplicaOptions:
     """What a replica of either sidecar is told besides its settings."""
 
     health_host: str = ""
@@ -27,16 +27,16 @@ class Post:
     metrics_port: int | None
     """0: one that the system chooses; None: no such page."""
     identity: str = field(default_factory=fresh_id)
-    surroundings: Surroundings = field(default_factory=Surroundings)
+    runtime: Runtime = field(default_factory=Runtime)
 
 
-class Duty:
+class Leadership:
     """`run` until cancelled; `work` is done only while no other replica does."""
 
     def __init__(
         self,
         store: Store,
-        post: Post,
+        post: ReplicaOptions,
         *,
         role: str,
         namespace: str,

@@ -25,7 +25,7 @@ _MAX_NUMBER = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Announcement:
+class Capabilities:
     """`max_message_bytes` is what its sender takes in one message; 0 where it did not say."""
 
     extensions: frozenset[str] = frozenset()
@@ -33,7 +33,7 @@ class Announcement:
     max_message_bytes: int = 0
 
     @classmethod
-    def of(cls, metadata: Mapping[str, Sequence[str]]) -> "Announcement":
+    def of(cls, metadata: Mapping[str, Sequence[str]]) -> "Capabilities":
         """What a peer announced; what cannot be read counts as not announced."""
         names = "".join(metadata.get(EXTENSIONS_KEY, ())[:1])
         epoch, limit = _number(metadata, EPOCH_KEY), _number(metadata, LIMIT_KEY)
@@ -51,7 +51,7 @@ class Announcement:
             pairs.append((LIMIT_KEY, str(self.max_message_bytes)))
         return pairs
 
-    def common(self, other: "Announcement") -> frozenset[str]:
+    def common(self, other: "Capabilities") -> frozenset[str]:
         return self.extensions & other.extensions
 
 

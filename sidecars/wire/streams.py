@@ -36,11 +36,11 @@ class StreamLostError(SurroundingsError):
         self.code = code
 
 
-class TooLargeError(ObjectError):
+class MessageTooLargeError(ObjectError):
     """One of the ends would not take it; sending it would end the stream for everything else."""
 
 
-class Stream:
+class EventStream:
     """One at a time may send and one may receive; acknowledgements of malformed events fit in between."""
 
     def __init__(
@@ -102,7 +102,7 @@ class Stream:
     async def _transmit(self, raw: bytes, kind: str) -> None:
         if len(raw) > self._max_sent:
             whose = "our" if self._max_sent == self._max_bytes else "the other end's"
-            raise TooLargeError(
+            raise MessageTooLargeError(
                 f"a message of {len(raw)} bytes, and {self._max_sent} is the most:"
                 f" raise {whose} --grpc-max-message-size"
             )

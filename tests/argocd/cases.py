@@ -12,14 +12,14 @@ import yaml
 
 from argocd import names, reading
 from argocd.engine.configuration_file import parse_text
-from argocd.judging.case import Case, Kind, Operation, Rule, Surroundings, Writer
+from argocd.judging.case import Case, Kind, Operation, Rule, Surroundings, User
 from argocd.judging.configuration import Configuration
 from argocd.judging.kinds import kind_of
-from argocd.judging.neighbours import Cluster
+from argocd.judging.neighbours import KnownCluster
 from argocd.settings.argocd_cm import read_settings
 from tests.argocd.fake_neighbours import Neighbourhood
 
-SOMEBODY = Writer(user="ada")
+SOMEBODY = User(user="ada")
 
 
 def case_of(example: str, *, rule: Rule) -> Case:
@@ -64,8 +64,8 @@ def _neighbours(known: list[Mapping[str, Any]]) -> Neighbourhood:
     )
 
 
-def _cluster(secret: Mapping[str, Any]) -> Cluster:
-    return Cluster(
+def _cluster(secret: Mapping[str, Any]) -> KnownCluster:
+    return KnownCluster(
         server=_datum(secret, "server"),
         name=_datum(secret, "name"),
         project=_datum(secret, "project"),

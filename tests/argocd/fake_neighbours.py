@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from argocd import reading
-from argocd.judging.neighbours import Cluster, Nothing
+from argocd.judging.neighbours import KnownCluster, Nothing
 from argocd.tracking.ids import truncate
 
 Objects = list[Mapping[str, Any]]
@@ -23,7 +23,7 @@ def _deploys(application: Mapping[str, Any]) -> list[Any]:
 @dataclass
 class Neighbourhood(Nothing):
     projects: Objects = field(default_factory=list)
-    clusters: list[Cluster] = field(default_factory=list)
+    clusters: list[KnownCluster] = field(default_factory=list)
     applications: Objects = field(default_factory=list)
     repositories: list[tuple[str, str, str]] = field(default_factory=list)
     """The name, the URL and the project of each repository secret."""
@@ -33,13 +33,13 @@ class Neighbourhood(Nothing):
     def project(self, name: str) -> Mapping[str, Any] | None:
         return next((known for known in self.projects if name_of(known) == name), {})
 
-    def clusters_by_name(self, name: str) -> Sequence[Cluster] | None:
+    def clusters_by_name(self, name: str) -> Sequence[KnownCluster] | None:
         return [known for known in self.clusters if known.name == name]
 
-    def clusters_by_server(self, server: str) -> Sequence[Cluster] | None:
+    def clusters_by_server(self, server: str) -> Sequence[KnownCluster] | None:
         return [known for known in self.clusters if known.server == server]
 
-    def clusters_of_project(self, project: str) -> Sequence[Cluster] | None:
+    def clusters_of_project(self, project: str) -> Sequence[KnownCluster] | None:
         return [known for known in self.clusters if known.project == project]
 
     def repositories_of_project(self, project: str) -> Sequence[str] | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from certs.authority import Authority, Subject
+from certs.authority import Authority, LeafSubject
 from certs.folder import CERTIFICATE, KEY, changes, publish, read, read_pair
 from certs.key_pair import CertificateError, KeyPair
 from certs.tls import keep_loaded, load, server_context
@@ -17,7 +17,7 @@ from certs.tls import keep_loaded, load, server_context
 def issue(*, lifetime: timedelta = timedelta(days=1)) -> KeyPair:
     now = datetime.now(UTC)
     return Authority.create("a", now=now).issue(
-        Subject("localhost", dns_names=["localhost"]), now=now, lifetime=lifetime
+        LeafSubject("localhost", dns_names=["localhost"]), now=now, lifetime=lifetime
     )
 
 

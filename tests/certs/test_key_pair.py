@@ -6,7 +6,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
-from certs.authority import Authority, Subject
+from certs.authority import Authority, LeafSubject
 from certs.key_pair import CertificateError, KeyPair, due, split_bundle, trusted, verifies
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
@@ -19,7 +19,7 @@ def authority() -> Authority:
 
 def test_a_leaf_is_signed_by_its_authority_and_by_no_other(authority: Authority) -> None:
     leaf = authority.issue(
-        Subject("a", dns_names=["a"], addresses=["127.0.0.1"], uris=["spiffe://a/b"]), now=NOW
+        LeafSubject("a", dns_names=["a"], addresses=["127.0.0.1"], uris=["spiffe://a/b"]), now=NOW
     )
     other = Authority.create("two", now=NOW)
     assert verifies(authority.pair.certificate, leaf.leaf, now=NOW)
@@ -30,7 +30,7 @@ def test_a_leaf_is_signed_by_its_authority_and_by_no_other(authority: Authority)
 
 def test_a_leaf_never_outlives_its_authority(authority: Authority) -> None:
     late = NOW + timedelta(days=364)
-    leaf = authority.issue(Subject("a"), now=late, lifetime=timedelta(days=30), server=False, client=True)
+    leaf = authority.issue(LeafSubject("a"), now=late, lifetime=timedelta(days=30), server=False, client=True)
     assert leaf.leaf.not_valid_after_utc == authority.certificate.not_valid_after_utc
     assert leaf.leaf.not_valid_after_utc - late == timedelta(days=1)
 
@@ -45,7 +45,7 @@ def test_a_leaf_never_outlives_its_authority(authority: Authority) -> None:
 def test_what_does_not_parse_is_refused(
     authority: Authority, certificate: bytes | None, key: bytes | None, said: str
 ) -> None:
-    pair = authority.issue(Subject("a"), now=NOW)
+    pair = authority.issue(LeafSubject("a"), now=NOW)
     with pytest.raises(CertificateError, match=f"somewhere: {said}"):
         KeyPair.checked(
             certificate=pair.certificate if certificate is None else certificate,
@@ -55,13 +55,13 @@ def test_what_does_not_parse_is_refused(
 
 
 def test_a_certificate_that_does_not_match_its_key_is_refused(authority: Authority) -> None:
-    one, two = (authority.issue(Subject("a"), now=NOW) for _ in range(2))
+    one, two = (authority.issue(LeafSubject("a"), now=NOW) for _ in range(2))
     with pytest.raises(CertificateError, match="does not belong to the key"):
         KeyPair.checked(certificate=one.certificate, key=two.key, origin="x")
 
 
 def test_an_expired_and_a_not_yet_valid_certificate_say_when(authority: Authority) -> None:
-    pair = authority.issue(Subject("a"), now=NOW)
+    pair = authority.issue(LeafSubject("a"), now=NOW)
     pair.check_valid(now=NOW, origin="x")
     with pytest.raises(CertificateError, match="x: the certificate expired at 2026-11-08T00:00:00Z"):
         pair.check_valid(now=NOW + timedelta(days=7), origin="x")
@@ -70,7 +70,7 @@ def test_an_expired_and_a_not_yet_valid_certificate_say_when(authority: Authorit
 
 
 def test_a_leaf_cannot_act_as_an_authority(authority: Authority) -> None:
-    leaf = authority.issue(Subject("a"), now=NOW)
+    leaf = authority.issue(LeafSubject("a"), now=NOW)
     with pytest.raises(CertificateError, match="is not an authority"):
         Authority.from_pair(leaf, origin="x")
     assert Authority.from_pair(authority.pair, origin="x").certificate == authority.certificate
@@ -93,5 +93,5 @@ def test_a_bundle_is_read_past_what_is_broken_in_it(authority: Authority) -> Non
 
 
 def test_renewal_is_due_after_two_thirds(authority: Authority) -> None:
-    leaf = authority.issue(Subject("a"), now=NOW, lifetime=timedelta(hours=23)).leaf
+    leaf = authority.issue(LeafSubject("a"), now=NOW, lifetime=timedelta(hours=23)).leaf
     assert due(leaf) == NOW + timedelta(hours=15)

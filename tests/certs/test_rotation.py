@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from cryptography import x509
 
-from certs.authority import BACKDATING, Subject
+from certs.authority import BACKDATING, LeafSubject
 from certs.key_pair import split_bundle, verifies
-from certs.rotation import Lifetimes, Outcome, Rotation
+from certs.rotation import Lifetimes, Rotation, RotationStep
 from kube.embedded import EmbeddedStore
 from kube.errors import ConflictError, NotFoundError
 from kube.resources import NAMESPACES, SECRETS
@@ -34,7 +34,7 @@ class House:
             self.store,
             namespace=NAMESPACE,
             name="tiphys-webhook",
-            subject=Subject("tiphys-webhook", dns_names=NAMES),
+            subject=LeafSubject("tiphys-webhook", dns_names=NAMES),
             published=self.published,
             now=lambda: self.time,
             lifetimes=Lifetimes(authority=timedelta(days=365), leaf=timedelta(days=7)),
@@ -43,7 +43,7 @@ class House:
     async def published(self, certificate: bytes) -> bool:
         return self.trusted is None or certificate in self.trusted
 
-    async def step(self, after: timedelta = timedelta()) -> Outcome:
+    async def step(self, after: timedelta = timedelta()) -> RotationStep:
         """One step; then whoever publishes the bundle does so, and clients must trust the served leaf."""
         self.time += after
         before = self.trusted

@@ -15,7 +15,7 @@ from checks.scan import Scan
 from checks.survey import Listing, survey
 from kube.errors import ForbiddenError, GoneError, NotFoundError
 from kube.resources import APPLICATION_SETS, APPLICATIONS, SERVICE_ACCOUNTS
-from kube.store import Object, Page, Resource
+from kube.store import ListPage, Object, Resource
 
 
 class Shelves:
@@ -38,7 +38,7 @@ class Shelves:
         continue_token: str = "",
         limit: int = 0,
         **_: Any,
-    ) -> Page:
+    ) -> ListPage:
         if (resource.plural, namespace) in self.forbidden:
             raise ForbiddenError(f"{resource.plural} is forbidden")
         self.asked.append(continue_token)
@@ -50,7 +50,7 @@ class Shelves:
         start = int(continue_token or 0)
         items = self.held.get(resource.plural, [])
         end = start + limit
-        return Page(items[start:end], "1", str(end) if end < len(items) else "")
+        return ListPage(items[start:end], "1", str(end) if end < len(items) else "")
 
 
 def shelves(**held: Any) -> Any:

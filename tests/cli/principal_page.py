@@ -8,13 +8,13 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from sidecars.principal import standing
-from sidecars.process.http_pages import Page, Pages
+from sidecars.process.http_pages import HttpPage, Pages
 
 
 @contextmanager
 def a_principals_page(body: dict[str, Any]) -> Iterator[str]:
     """On a thread: commands bring their own event loop."""
-    page = Page(json.dumps(body).encode(), content_type="application/json")
+    page = HttpPage(json.dumps(body).encode(), content_type="application/json")
     pages = Pages({standing.PATH: lambda: page}, host="127.0.0.1", port=0)
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)

@@ -32,7 +32,7 @@ class Ends:
         self._port = 0
 
     @asynccontextmanager
-    async def principal(self) -> AsyncIterator[principals.Process]:
+    async def principal(self) -> AsyncIterator[principals.PrincipalProcess]:
         """On the same port each time."""
         async with processes.principal(
             self.hub,
@@ -44,7 +44,7 @@ class Ends:
             self._port = process.port
             yield process
 
-    def connected(self) -> AbstractAsyncContextManager[agents.Process]:
+    def connected(self) -> AbstractAsyncContextManager[agents.AgentProcess]:
         return processes.connected_agent(
             self.workload,
             self._pki,

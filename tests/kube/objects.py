@@ -7,7 +7,7 @@ from typing import Any
 
 from kube.errors import ApiError
 from kube.resources import CONFIG_MAPS
-from kube.store import Event, EventKind, Object, Resource, Store
+from kube.store import Object, Resource, Store, WatchEvent, WatchEventKind
 
 BOUND = 60.0
 """Seconds that anything awaited may take, on a machine that is busy with other things."""
@@ -49,13 +49,13 @@ class Watching:
     """A watch whose events arrive in a list, so that a test can wait for the next ones."""
 
     def __init__(self) -> None:
-        self._events: asyncio.Queue[Event | ApiError] = asyncio.Queue()
+        self._events: asyncio.Queue[WatchEvent | ApiError] = asyncio.Queue()
 
     async def run(self, store: Store, resource: Resource, **options: Any) -> None:
         try:
             async with aclosing(store.watch(resource, **options)) as events:
                 async for event in events:
-                    if event.kind is not EventKind.BOOKMARK:
+                    if event.kind is not WatchEventKind.BOOKMARK:
                         self._events.put_nowait(event)
         except ApiError as error:
             self._events.put_nowait(error)
@@ -64,7 +64,7 @@ class Watching:
         event = await self.event()
         return event.kind.value, event.object["metadata"]["name"]
 
-    async def event(self) -> Event:
+    async def event(self) -> WatchEvent:
         async with asyncio.timeout(BOUND):
             event = await self._events.get()
         if isinstance(event, ApiError):

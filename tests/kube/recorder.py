@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from kube.cache import Cache
 from kube.indexing import Key
-from kube.store import Object, Page
+from kube.store import ListPage, Object
 from tests.kube.objects import BOUND
 
 
@@ -51,7 +51,7 @@ class Recorder:
         async with asyncio.timeout(BOUND):
             await future
 
-    def knows(self, page: Page) -> bool:
+    def knows(self, page: ListPage) -> bool:
         """Exactly the objects of the list, each in exactly that version."""
         return self.state == {_key(item): item for item in page.items}
 

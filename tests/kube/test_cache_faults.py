@@ -13,7 +13,7 @@ from kube.embedded import Call, EmbeddedStore
 from kube.errors import ApiError, ConflictError, ForbiddenError, GoneError, NotFoundError, UnavailableError
 from kube.projections import whole
 from kube.resources import CONFIG_MAPS
-from kube.store import Event, EventKind, Object, Page, Resource
+from kube.store import ListPage, Object, Resource, WatchEvent, WatchEventKind
 from tests.kube.objects import BOUND, config_map
 from tests.kube.recorder import Impatient, Recorder
 from tests.kube.test_cache import running
@@ -124,13 +124,13 @@ async def test_pages_that_expire_are_read_again_and_in_the_end_in_one_piece() ->
     limits: list[int | None] = []
 
     class Hasty(EmbeddedStore):
-        async def list(self, resource: Resource, **options: Any) -> Page:
+        async def list(self, resource: Resource, **options: Any) -> ListPage:
             limits.append(options["limit"])
             page = await store.list(resource, **options)
             store.compact()  # before anybody can ask for the next page
             return page
 
-        def watch(self, resource: Resource, **options: Any) -> AsyncGenerator[Event, None]:
+        def watch(self, resource: Resource, **options: Any) -> AsyncGenerator[WatchEvent, None]:
             return store.watch(resource, **options)
 
     cache = _cache(Hasty(), page_size=2)
@@ -145,9 +145,9 @@ class Lagging(EmbeddedStore):
 
     def __init__(self) -> None:
         super().__init__()
-        self.stale: list[Page] = []
+        self.stale: list[ListPage] = []
 
-    async def list(self, resource: Resource, **options: Any) -> Page:
+    async def list(self, resource: Resource, **options: Any) -> ListPage:
         return self.stale.pop() if self.stale else await super().list(resource, **options)
 
 
@@ -175,10 +175,10 @@ async def test_a_past_that_stays_is_believed_as_after_a_restore() -> None:
     class Swapped(EmbeddedStore):
         now = store
 
-        async def list(self, resource: Resource, **options: Any) -> Page:
+        async def list(self, resource: Resource, **options: Any) -> ListPage:
             return await self.now.list(resource, **options)
 
-        def watch(self, resource: Resource, **options: Any) -> AsyncGenerator[Event, None]:
+        def watch(self, resource: Resource, **options: Any) -> AsyncGenerator[WatchEvent, None]:
             return self.now.watch(resource, **options)
 
     front = Swapped()
@@ -200,17 +200,17 @@ async def test_events_that_come_twice_or_late_are_told_once() -> None:
     done = asyncio.Event()
 
     class Stuttering(EmbeddedStore):
-        async def list(self, resource: Resource, **options: Any) -> Page:
-            return Page([], first["metadata"]["resourceVersion"])
+        async def list(self, resource: Resource, **options: Any) -> ListPage:
+            return ListPage([], first["metadata"]["resourceVersion"])
 
-        async def watch(self, resource: Resource, **options: Any) -> AsyncGenerator[Event, None]:
+        async def watch(self, resource: Resource, **options: Any) -> AsyncGenerator[WatchEvent, None]:
             for kind, body in (
-                (EventKind.ADDED, second),
-                (EventKind.ADDED, second),
-                (EventKind.MODIFIED, first),
-                (EventKind.DELETED, first),
+                (WatchEventKind.ADDED, second),
+                (WatchEventKind.ADDED, second),
+                (WatchEventKind.MODIFIED, first),
+                (WatchEventKind.DELETED, first),
             ):
-                yield Event(kind, body)
+                yield WatchEvent(kind, body)
             done.set()
             await asyncio.Event().wait()
 
@@ -229,13 +229,13 @@ async def test_one_of_another_uid_is_another_object() -> None:
     done = asyncio.Event()
 
     class Forgetful(EmbeddedStore):
-        async def list(self, resource: Resource, **options: Any) -> Page:
-            return Page([first], "6")
+        async def list(self, resource: Resource, **options: Any) -> ListPage:
+            return ListPage([first], "6")
 
-        async def watch(self, resource: Resource, **options: Any) -> AsyncGenerator[Event, None]:
-            yield Event(EventKind.MODIFIED, second)
-            yield Event(EventKind.MODIFIED, late)
-            yield Event(EventKind.DELETED, late)
+        async def watch(self, resource: Resource, **options: Any) -> AsyncGenerator[WatchEvent, None]:
+            yield WatchEvent(WatchEventKind.MODIFIED, second)
+            yield WatchEvent(WatchEventKind.MODIFIED, late)
+            yield WatchEvent(WatchEventKind.DELETED, late)
             done.set()
             await asyncio.Event().wait()
 
@@ -254,16 +254,16 @@ async def test_after_a_restore_an_older_state_of_the_same_object_is_believed() -
     class Restored(EmbeddedStore):
         version = "9"
 
-        async def list(self, resource: Resource, **options: Any) -> Page:
-            return Page([state(self.version)], self.version)
+        async def list(self, resource: Resource, **options: Any) -> ListPage:
+            return ListPage([state(self.version)], self.version)
 
-        async def watch(self, resource: Resource, **options: Any) -> AsyncGenerator[Event, None]:
+        async def watch(self, resource: Resource, **options: Any) -> AsyncGenerator[WatchEvent, None]:
             if self.version == "9":
                 self.version = "4"
                 raise GoneError("etcd was restored")
             done.set()
             await asyncio.Event().wait()
-            yield Event(EventKind.BOOKMARK, {})
+            yield WatchEvent(WatchEventKind.BOOKMARK, {})
 
     done = asyncio.Event()
     cache = _cache(Restored())

@@ -14,7 +14,7 @@ from kube.cache import Cache
 from kube.live import LiveStore
 from kube.projections import whole
 from kube.resources import APPLICATIONS, CONFIG_MAPS
-from kube.store import Object, Page, PatchKind, Resource
+from kube.store import ListPage, Object, PatchKind, Resource
 from scripts.cluster.controlplane import Cluster
 from tests.kube.cutting_proxy import Proxy, proxy_to
 from tests.kube.objects import application, config_map
@@ -29,7 +29,7 @@ class CountingStore(LiveStore):
 
     lists = 0
 
-    async def list(self, resource: Resource, **options: Any) -> Page:
+    async def list(self, resource: Resource, **options: Any) -> ListPage:
         self.lists += not options.get("continue_token")
         return await super().list(resource, **options)
 

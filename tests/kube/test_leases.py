@@ -10,7 +10,7 @@ import pytest
 
 from kube.embedded import Call, EmbeddedStore, Phase
 from kube.errors import ConflictError, UnavailableError
-from kube.leases import Election, Timing, heartbeat
+from kube.leases import Election, LeaseTiming, heartbeat
 from kube.resources import LEASES
 from kube.store import Object, PatchKind
 from tests.simulation.virtual_time import run as in_virtual_time
@@ -307,7 +307,7 @@ def test_there_are_never_two_leaders(seed: int) -> None:
 @pytest.mark.parametrize("timing", [(10, 10, 2), (15, 2, 2), (15, 10, 0)])
 def test_timings_that_cannot_work_are_refused(timing: tuple[float, float, float]) -> None:
     with pytest.raises(ValueError, match="duration > renew deadline"):
-        Timing(*timing)
+        LeaseTiming(*timing)
 
 
 def test_a_heartbeat_is_renewed_and_gone_in_the_end() -> None:

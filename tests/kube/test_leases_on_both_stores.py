@@ -2,13 +2,13 @@
 
 import asyncio
 
-from kube.leases import Election, Timing
+from kube.leases import Election, LeaseTiming
 from kube.resources import LEASES
 from kube.store import Store
 from tests.kube.objects import BOUND
 
 # Nothing here runs out: the first gives it back. A busy API server may be late with a renewal.
-PATIENT = Timing(duration=60.0, renew_deadline=40.0, retry=0.2)
+PATIENT = LeaseTiming(duration=60.0, renew_deadline=40.0, retry=0.2)
 
 
 async def test_two_candidates_lead_one_after_the_other(store: Store, home: str) -> None:

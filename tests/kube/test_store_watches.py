@@ -7,7 +7,7 @@ import pytest
 
 from kube.errors import ApiError
 from kube.resources import APP_PROJECTS, CONFIG_MAPS
-from kube.store import EventKind, PatchKind, Store
+from kube.store import PatchKind, Store, WatchEventKind
 from tests.kube.objects import config_map, project, watching
 
 
@@ -17,9 +17,9 @@ async def test_a_watch_tells_of_what_comes_changes_and_goes(store: Store, home: 
         changed = await store.replace(CONFIG_MAPS, {**created, "data": {"x": "2"}})
         await store.delete(CONFIG_MAPS, name="a", namespace=home)
         added, modified, deleted = [await watch.event() for _ in range(3)]
-    assert (added.kind, added.object) == (EventKind.ADDED, created)
-    assert (modified.kind, modified.object) == (EventKind.MODIFIED, changed)
-    assert deleted.kind is EventKind.DELETED
+    assert (added.kind, added.object) == (WatchEventKind.ADDED, created)
+    assert (modified.kind, modified.object) == (WatchEventKind.MODIFIED, changed)
+    assert deleted.kind is WatchEventKind.DELETED
     assert deleted.object["data"] == {"x": "2"}
     version = int(deleted.object["metadata"]["resourceVersion"])
     assert version > int(changed["metadata"]["resourceVersion"])
@@ -75,7 +75,7 @@ async def test_an_object_enters_and_leaves_a_watch_with_its_labels(store: Store,
         await label(None)
         assert await watch.next() == ("ADDED", "a")
         gone = await watch.event()
-        assert gone.kind is EventKind.DELETED
+        assert gone.kind is WatchEventKind.DELETED
         # The state that was last in view, under the version of the change that took it out.
         assert gone.object["data"] == {"last": "web"}
         assert gone.object["metadata"]["resourceVersion"] == left
@@ -102,7 +102,7 @@ async def test_many_watches_hear_the_same(store: Store, home: str) -> None:
         names: list[str] = []
         async with aclosing(store.watch(CONFIG_MAPS, **options)) as events:
             async for event in events:
-                if event.kind is not EventKind.BOOKMARK:
+                if event.kind is not WatchEventKind.BOOKMARK:
                     names.append(event.object["metadata"]["name"])
                 if len(names) == 3:
                     break

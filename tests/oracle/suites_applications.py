@@ -9,32 +9,32 @@ from argocd import names
 from argocd.agents import ignore_sync
 from argocd.applications import application_sets, destinations, permissions, sources, sync_annotations
 from argocd.go import net_url
-from argocd.judging.neighbours import Cluster, Nothing
+from argocd.judging.neighbours import KnownCluster, Nothing
 
 
 @dataclass
 class Known(Nothing):
     """The clusters and projects of one case, and no others."""
 
-    clusters: Sequence[Cluster] = ()
+    clusters: Sequence[KnownCluster] = ()
     projects: Sequence[str] = ()
 
     def project(self, name: str) -> Mapping[str, Any]:
         return {"metadata": {"name": name}} if name in self.projects else {}
 
-    def clusters_by_name(self, name: str) -> Sequence[Cluster]:
+    def clusters_by_name(self, name: str) -> Sequence[KnownCluster]:
         return [cluster for cluster in self.clusters if cluster.name == name]
 
-    def clusters_by_server(self, server: str) -> Sequence[Cluster]:
+    def clusters_by_server(self, server: str) -> Sequence[KnownCluster]:
         return [cluster for cluster in self.clusters if cluster.server == server]
 
-    def clusters_of_project(self, project: str) -> Sequence[Cluster]:
+    def clusters_of_project(self, project: str) -> Sequence[KnownCluster]:
         return [cluster for cluster in self.clusters if cluster.project == project]
 
 
 def known(given: Any) -> Known:
     clusters = [
-        Cluster(
+        KnownCluster(
             server=cluster.get("server", "").rstrip("/"),
             name=cluster.get("name", ""),
             project=cluster.get("project", ""),

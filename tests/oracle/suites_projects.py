@@ -8,10 +8,10 @@ from argocd.applications import project_impact
 from argocd.applications.destinations import IN_CLUSTER
 from argocd.globs import Verdict
 from argocd.go import cron, durations, time_zones
-from argocd.judging.neighbours import Cluster
+from argocd.judging.neighbours import KnownCluster
 from argocd.projects import pattern_lists, permissions, roles, sync_windows, validation
-from argocd.projects.pattern_lists import Mode
-from argocd.projects.validation import Code, Problem
+from argocd.projects.pattern_lists import ListMode
+from argocd.projects.validation import Code, ValidationProblem
 from argocd.settings import git_urls
 
 HEAD = (3, 6)
@@ -32,7 +32,7 @@ def _said(message: str, code: str = Code.INVALID_ARGUMENT) -> dict[str, Any]:
     return {**answer, "code": str(code), "grpcCode": str(code)} if code else answer
 
 
-def _first(problems: Iterable[Problem]) -> dict[str, Any]:
+def _first(problems: Iterable[ValidationProblem]) -> dict[str, Any]:
     first = next(iter(problems), None)
     return _said(first.message, first.code) if first else _said("")
 
@@ -104,7 +104,9 @@ def _glob(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _glob_in_list(given: Mapping[str, Any]) -> dict[str, Any]:
-    return _verdict(pattern_lists.in_list(given["list"], given["text"], mode=Mode(given["mode"])), "match")
+    return _verdict(
+        pattern_lists.in_list(given["list"], given["text"], mode=ListMode(given["mode"])), "match"
+    )
 
 
 def _project_glob(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,8 +123,8 @@ def _source(given: Mapping[str, Any]) -> dict[str, Any]:
     return _verdict(permissions.source_permitted(project, url), "permitted")
 
 
-def _clusters(listed: Any) -> list[Cluster]:
-    return [Cluster(server=one.get("server", ""), name=one.get("name", "")) for one in listed or ()]
+def _clusters(listed: Any) -> list[KnownCluster]:
+    return [KnownCluster(server=one.get("server", ""), name=one.get("name", "")) for one in listed or ()]
 
 
 def _destination(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -165,7 +167,7 @@ def _update(given: Mapping[str, Any]) -> dict[str, Any]:
     clusters = {cluster.server: cluster for cluster in _clusters(given["clusters"])}
     by_name = {cluster.name: cluster for cluster in clusters.values()}
 
-    def resolve(destination: Mapping[str, Any]) -> Cluster | None:
+    def resolve(destination: Mapping[str, Any]) -> KnownCluster | None:
         return clusters.get(destination.get("server", "")) or by_name.get(destination.get("name", ""))
 
     impact = project_impact.impact_of(

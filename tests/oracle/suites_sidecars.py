@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sidecars.delivery.lanes import compact
-from sidecars.wire.auth.methods import Evidence, HeaderMethod, IdentityError, Pattern
+from sidecars.wire.auth.methods import CallCredentials, HeaderMethod, IdentityError, NamePattern
 from sidecars.wire.events import PREFIX, Event, Target
 
 
@@ -19,12 +19,12 @@ def writer_dedupe(given: dict[str, Any]) -> list[list[str]]:
 
 def header_auth(given: dict[str, Any]) -> str | dict[str, str]:
     """On the wire names of headers are lower case."""
-    method = HeaderMethod(given["header"], Pattern(given["regex"]))
+    method = HeaderMethod(given["header"], NamePattern(given["regex"]))
     sent_as = str(given.get("sent_as") or given["header"]).lower()
     value = given.get("value")
     metadata = {} if value is None else {sent_as: [value]}
     try:
-        return asyncio.run(method.identify(Evidence(metadata=metadata)))
+        return asyncio.run(method.identify(CallCredentials(metadata=metadata)))
     except IdentityError as error:
         return {"error": error.refusal.value}
 

@@ -38,7 +38,7 @@ def _settings(given: Mapping[str, Any], *, method: str, installation_id: str | N
     )
 
 
-def _marked(thing: Mapping[str, Any], marks: tracking.Marks) -> dict[str, Any]:
+def _marked(thing: Mapping[str, Any], marks: tracking.TrackingMarks) -> dict[str, Any]:
     metadata = thing.get("metadata") or {}
     labels = {**(metadata.get("labels") or {}), **marks.labels}
     annotations = {**(metadata.get("annotations") or {}), **marks.annotations}
@@ -158,7 +158,7 @@ def _account(
         destination_namespace=destination_namespace,
         application_namespace=application_namespace,
     )
-    if found.outcome is derivation.Outcome.PANIC:
+    if found.outcome is derivation.AccountOutcome.PANIC:
         return {"panic": found.error}
     if found.error:
         return {"user": "", "valid": False, "error": found.error, "errorFull": found.error}

@@ -9,10 +9,10 @@ from argocd import names
 from argocd.agents.routing import Mode
 from kube.embedded import EmbeddedStore
 from kube.resources import APP_PROJECTS, SECRETS
-from kube.store import EventKind, Object, Resource, Store
+from kube.store import Object, Resource, Store, WatchEventKind
 from sidecars.agent.agent import Agent
 from sidecars.agent.settings import AgentSettings
-from sidecars.mirroring.link import Surroundings
+from sidecars.mirroring.link import Runtime
 from sidecars.principal.principal import Principal
 from sidecars.principal.settings import PrincipalSettings
 from sidecars.wire import capabilities
@@ -83,9 +83,9 @@ class Hub:
         )
 
     @asynccontextmanager
-    async def running(self, surroundings: Surroundings | None = None) -> AsyncIterator[Principal]:
+    async def running(self, runtime: Runtime | None = None) -> AsyncIterator[Principal]:
         principal = Principal(
-            self.store, settings=self.settings, principal_uid="principal-1", surroundings=surroundings
+            self.store, settings=self.settings, principal_uid="principal-1", runtime=runtime
         )
         async with _task(principal.run()):
             async with asyncio.timeout(PATIENCE):
@@ -99,12 +99,12 @@ class Hub:
 
 @asynccontextmanager
 async def running_agent(
-    store: Store, *, surroundings: Surroundings | None = None, **settings: Any
+    store: Store, *, runtime: Runtime | None = None, **settings: Any
 ) -> AsyncIterator[Agent]:
     agent = Agent(
         store,
         settings=AgentSettings(**{"namespace": ARGOCD, **settings}),
-        surroundings=surroundings,
+        runtime=runtime,
     )
     async with _task(agent.run()):
         async with asyncio.timeout(PATIENCE):
@@ -163,10 +163,10 @@ class Pair:
         workload: Store | None = None,
         hub_namespace: str = ARGOCD,
         agent_namespace: str = ARGOCD,
-        surroundings: Surroundings | None = None,
+        runtime: Runtime | None = None,
     ) -> None:
-        """`surroundings` for both ends: those of a virtual clock."""
-        self._surroundings = surroundings
+        """`runtime` for both ends: those of a virtual clock."""
+        self._runtime = runtime
         self.name = name
         self.mode = mode
         self.hub_namespace = hub_namespace
@@ -183,21 +183,21 @@ class Pair:
     @asynccontextmanager
     async def together(self) -> AsyncIterator[tuple[Principal, Agent]]:
         async with (
-            self.hub.running(self._surroundings) as principal,
-            running_agent(self.workload, surroundings=self._surroundings, **self._agent_settings) as agent,
+            self.hub.running(self._runtime) as principal,
+            running_agent(self.workload, runtime=self._runtime, **self._agent_settings) as agent,
             self.connection(principal, agent),
         ):
             yield principal, agent
 
     @asynccontextmanager
     async def principal_alone(self) -> AsyncIterator[Principal]:
-        async with self.hub.running(self._surroundings) as principal:
+        async with self.hub.running(self._runtime) as principal:
             yield principal
 
     @asynccontextmanager
     async def agent_alone(self) -> AsyncIterator[Agent]:
         settings = self._agent_settings
-        async with running_agent(self.workload, surroundings=self._surroundings, **settings) as agent:
+        async with running_agent(self.workload, runtime=self._runtime, **settings) as agent:
             yield agent
 
     def connection(self, principal: Principal, agent: Agent) -> Any:
@@ -224,10 +224,10 @@ async def until(
             if condition(there):
                 return there
             async for event in events:
-                if event.kind is EventKind.BOOKMARK:
+                if event.kind is WatchEventKind.BOOKMARK:
                     continue
                 name = event.object["metadata"]["name"]
-                if event.kind is EventKind.DELETED:
+                if event.kind is WatchEventKind.DELETED:
                     there.pop(name, None)
                 else:
                     there[name] = event.object

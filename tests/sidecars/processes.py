@@ -14,7 +14,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from argocd.agents.routing import Mode
-from certs.authority import Authority, Subject
+from certs.authority import Authority, LeafSubject
 from certs.key_pair import KeyPair
 from kube.errors import AlreadyExistsError
 from kube.resources import SECRETS
@@ -27,7 +27,7 @@ from sidecars.process.certificates import Secrets
 from sidecars.wire.auth.methods import certificate_method
 from sidecars.wire.auth.tokens import Mode as WireMode
 from sidecars.wire.auth.tokens import Tokens
-from sidecars.wire.client.dialer import Dialing
+from sidecars.wire.client.dialer import DialOptions
 
 PATIENCE = 30.0
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -41,7 +41,7 @@ class Pki:
 
     def pair(self, name: str, *, server: bool, age: timedelta = timedelta()) -> KeyPair:
         """One that was made `age` ago, for an hour or so."""
-        subject = Subject(common_name=name, dns_names=("localhost",) if server else ())
+        subject = LeafSubject(common_name=name, dns_names=("localhost",) if server else ())
         return self.authority.issue(
             subject,
             now=datetime.now(UTC) - age,
@@ -89,7 +89,7 @@ async def principal(
     port: int = 0,
     serving: dict[str, Any] | None = None,
     **settings: Any,
-) -> AsyncIterator[principals.Process]:
+) -> AsyncIterator[principals.PrincipalProcess]:
     """Once it listens."""
     await pki.equip(
         store,
@@ -111,8 +111,8 @@ def principal_process(
     port: int = 0,
     serving: dict[str, Any] | None = None,
     **settings: Any,
-) -> principals.Process:
-    usual = principals.Serving(
+) -> principals.PrincipalProcess:
+    usual = principals.PrincipalOptions(
         settings=PrincipalSettings(namespace=namespace, **settings),
         method=certificate_method("CN=([^,]+)"),
         tokens=Tokens(KEY, now=time.time),
@@ -128,7 +128,7 @@ def principal_process(
         health_port=0,
         metrics_port=0,
     )
-    return principals.Process(store, replace(usual, **(serving or {})))
+    return principals.PrincipalProcess(store, replace(usual, **(serving or {})))
 
 
 def agent(
@@ -140,11 +140,11 @@ def agent(
     dialing: dict[str, Any] | None = None,
     serving: dict[str, Any] | None = None,
     **settings: Any,
-) -> agents.Process:
-    usual = Dialing(
+) -> agents.AgentProcess:
+    usual = DialOptions(
         host="localhost", port=port, mode=WireMode(mode.value), namespace=namespace, version="0.9.0"
     )
-    whole = agents.Serving(
+    whole = agents.AgentOptions(
         settings=AgentSettings(mode=mode, namespace=namespace, **settings),
         dialing=replace(usual, **(dialing or {})),
         source=Secrets(
@@ -157,11 +157,13 @@ def agent(
         health_port=0,
         metrics_port=0,
     )
-    return agents.Process(store, replace(whole, **(serving or {})))
+    return agents.AgentProcess(store, replace(whole, **(serving or {})))
 
 
 @asynccontextmanager
-async def connected_agent(store: Store, pki: Pki, *, name: str, **more: Any) -> AsyncIterator[agents.Process]:
+async def connected_agent(
+    store: Store, pki: Pki, *, name: str, **more: Any
+) -> AsyncIterator[agents.AgentProcess]:
     process = await equipped_agent(store, pki, name=name, **more)
     async with started(process):
         async with asyncio.timeout(PATIENCE):
@@ -171,7 +173,7 @@ async def connected_agent(store: Store, pki: Pki, *, name: str, **more: Any) -> 
 
 async def equipped_agent(
     store: Store, pki: Pki, *, name: str, age: timedelta = timedelta(), **more: Any
-) -> agents.Process:
+) -> agents.AgentProcess:
     """With a certificate of its own, not started yet."""
     await pki.equip(
         store,

@@ -15,7 +15,7 @@ from argocd import names
 from argocd.agents.routing import Mode
 from kube.live import LiveStore
 from kube.resources import APP_PROJECTS, APPLICATIONS, EVENTS
-from kube.store import EventKind, Object, PatchKind
+from kube.store import Object, PatchKind, WatchEventKind
 from scripts.argocd_agent import BINARY, agent_arguments, free_port, principal_arguments
 from scripts.cluster.controlplane import Cluster
 from sidecars.agent import process as agent_running
@@ -23,10 +23,10 @@ from sidecars.agent.settings import AgentSettings
 from sidecars.principal import process as principal_running
 from sidecars.principal.settings import PrincipalSettings
 from sidecars.process.certificates import Files
-from sidecars.wire.auth.methods import Pattern, SubjectMethod
+from sidecars.wire.auth.methods import NamePattern, SubjectMethod
 from sidecars.wire.auth.tokens import Mode as WireMode
 from sidecars.wire.auth.tokens import Tokens
-from sidecars.wire.client.dialer import Dialing
+from sidecars.wire.client.dialer import DialOptions
 from sidecars.wire.tls import Material
 from tests.sidecars import pair_in_memory
 from tests.sidecars.pair_in_memory import Hub, change, project
@@ -66,13 +66,13 @@ class Ground:
             async with self._go("principal", *arguments, *self.more):
                 yield
             return
-        serving = principal_running.Serving(
+        serving = principal_running.PrincipalOptions(
             settings=PrincipalSettings(
                 namespace=self.hub,
                 allowed_namespaces=(self.agent,),
                 compare_seconds=self.compare_seconds,
             ),
-            method=SubjectMethod(Pattern("CN=([^,]+)")),
+            method=SubjectMethod(NamePattern("CN=([^,]+)")),
             tokens=Tokens(KEY, now=time.time),
             source=self._files("principal"),
             host="127.0.0.1",
@@ -81,7 +81,7 @@ class Ground:
             health_port=0,
             metrics_port=0,
         )
-        async with _ours(principal_running.Process(self.store, serving).run()):
+        async with _ours(principal_running.PrincipalProcess(self.store, serving).run()):
             yield
 
     @asynccontextmanager
@@ -91,9 +91,9 @@ class Ground:
             async with self._go("agent", *arguments):
                 yield
             return
-        serving = agent_running.Serving(
+        serving = agent_running.AgentOptions(
             settings=AgentSettings(mode=mode, namespace=self.spoke, compare_seconds=self.compare_seconds),
-            dialing=Dialing(
+            dialing=DialOptions(
                 host="127.0.0.1",
                 port=self.port,
                 material=Material(None, b""),
@@ -106,7 +106,7 @@ class Ground:
             health_port=0,
             metrics_port=0,
         )
-        async with _ours(agent_running.Process(self.store, serving).run()):
+        async with _ours(agent_running.AgentProcess(self.store, serving).run()):
             yield
 
     @asynccontextmanager
@@ -324,7 +324,7 @@ class Controller:
         store, spoke = self._ground.store, self._ground.spoke
         async with aclosing(store.watch(APPLICATIONS, namespace=spoke, resource_version="0")) as events:
             async for event in events:
-                if event.kind in {EventKind.ADDED, EventKind.MODIFIED}:
+                if event.kind in {WatchEventKind.ADDED, WatchEventKind.MODIFIED}:
                     await self._reconcile(event.object)
 
     async def _reconcile(self, application: Object) -> None:

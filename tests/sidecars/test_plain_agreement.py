@@ -14,7 +14,7 @@ from kube.resources import APP_PROJECTS, APPLICATIONS
 from tests.sidecars.pair_in_memory import ARGOCD, PLAIN, Pair, Pipe, application, connected, project
 from tests.sidecars.recorded_script import said
 from tests.sidecars.test_plain_rounds import AGENT, INTERVAL, ROUND, with_everything
-from tests.sidecars.virtual_clock import surroundings
+from tests.sidecars.virtual_clock import runtime
 from tests.simulation.virtual_time import run
 
 
@@ -43,7 +43,7 @@ def test_a_managed_pair_in_agreement_exchanges_questions_and_no_specs(mapped_by:
             hub_store=EmbeddedStore(namespaces=[ARGOCD, AGENT, "team-1"]),
             workload=EmbeddedStore(namespaces=["argocd-agent", "team-1"]),
             agent_namespace="argocd-agent",
-            surroundings=surroundings(),
+            runtime=runtime(),
         )
         if mapped_by is AgentMapping.DESTINATION:
             pair.hub.settings = replace(pair.hub.settings, allowed_namespaces=("team-*",))
@@ -64,7 +64,7 @@ def test_a_managed_pair_in_agreement_exchanges_questions_and_no_specs(mapped_by:
 
 def test_an_autonomous_pair_in_agreement_exchanges_questions_and_no_specs_but_silent_ones() -> None:
     async def program() -> None:
-        pair = Pair(mode=Mode.AUTONOMOUS, surroundings=surroundings())
+        pair = Pair(mode=Mode.AUTONOMOUS, runtime=runtime())
         await pair.hub.know(AGENT)
         await pair.workload.create(APP_PROJECTS, project(), namespace=ARGOCD)
         await pair.workload.create(APPLICATIONS, application(), namespace=ARGOCD)

@@ -19,7 +19,7 @@ from argocd.agents.routing import Mode
 from kube.embedded import EmbeddedStore
 from kube.resources import APP_PROJECTS, APPLICATIONS, SECRETS
 from kube.store import Object
-from sidecars.mirroring.kinds import APPLICATION, PROJECT, Kind, event_about
+from sidecars.mirroring.kinds import APPLICATION, PROJECT, SyncedKind, event_about
 from sidecars.mirroring.resync_events import ResyncEvents
 from sidecars.principal.principal import Principal
 from sidecars.wire.auth.authenticator import Admission
@@ -37,7 +37,7 @@ from tests.sidecars.pair_in_memory import (
 )
 from tests.sidecars.recorded_peer import in_background
 from tests.sidecars.recorded_script import ScriptedPeer, said
-from tests.sidecars.virtual_clock import surroundings
+from tests.sidecars.virtual_clock import runtime
 from tests.simulation.virtual_time import run
 
 AGENT = "agent-a"
@@ -73,7 +73,7 @@ async def to_principal(mode: Mode, prepare: Callable[[Hub], Any]) -> AsyncIterat
     hub = Hub(EmbeddedStore(namespaces=[ARGOCD, AGENT]), allowed_namespaces=(AGENT,))
     await hub.know(AGENT)
     await prepare(hub)
-    async with hub.running(surroundings()) as principal, scripted_agent(principal, mode) as peer:
+    async with hub.running(runtime()) as principal, scripted_agent(principal, mode) as peer:
         yield hub, peer
 
 
@@ -88,7 +88,7 @@ async def scripted_agent(principal: Principal, mode: Mode) -> AsyncIterator[Scri
 
 @asynccontextmanager
 async def to_agent(mode: Mode, store: EmbeddedStore) -> AsyncIterator[ScriptedPeer]:
-    async with running_agent(store, surroundings=surroundings(), mode=mode) as agent:
+    async with running_agent(store, runtime=runtime(), mode=mode) as agent:
         here, there = pipes()
         peer = ScriptedPeer(there, source="")
         serving = agent.serve(here, name=AGENT, principal_namespace=ARGOCD, extensions=PLAIN)
@@ -155,7 +155,7 @@ def test_an_agent_that_did_not_hear_the_question_is_not_told_everything() -> Non
         hub = Hub(EmbeddedStore(namespaces=[ARGOCD, AGENT]), allowed_namespaces=(AGENT,))
         await hub.know(AGENT)
         await with_everything(hub)
-        async with hub.running(surroundings()) as principal:
+        async with hub.running(runtime()) as principal:
             async with scripted_agent(principal, Mode.MANAGED):
                 pass
             await asyncio.sleep(3 * ROUND)  # nobody there to ask
@@ -237,7 +237,7 @@ def test_an_autonomous_agent_is_asked_by_its_own_names_and_whole_where_it_was_si
     run(program())
 
 
-async def copied_at(store: EmbeddedStore, kind: Kind, item: Object) -> Object:
+async def copied_at(store: EmbeddedStore, kind: SyncedKind, item: Object) -> Object:
     annotations = {names.SOURCE_UID: f"{item['metadata']['name']}-uid"}
     body = {**item, "metadata": {**item["metadata"], "annotations": annotations}}
     return await store.create(kind.resource, body, namespace=ARGOCD)

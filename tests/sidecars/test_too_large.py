@@ -14,8 +14,8 @@ from kube.embedded import EmbeddedStore
 from kube.resources import APP_PROJECTS, APPLICATIONS, EVENTS
 from kube.store import Object, PatchKind
 from sidecars.delivery.lanes import key_of
-from sidecars.delivery.outcomes import DeadLetter, Reason
-from sidecars.delivery.unsent import Unsent
+from sidecars.delivery.outcomes import DeadLetter, DeadLetterReason
+from sidecars.delivery.unsent import UnsentKeys
 from sidecars.wire.events import Event, EventType, Target
 from tests.sidecars import processes
 from tests.sidecars.pair_in_memory import ARGOCD, Hub, application, project, until
@@ -165,7 +165,7 @@ async def test_a_report_that_failed_is_made_again_and_one_that_did_not_is_not() 
         peer=AGENT,
         key=key_of(event),
         event=event,
-        reason=Reason.UNSENDABLE,
+        reason=DeadLetterReason.UNSENDABLE,
         error=ObjectError("too large"),
         attempts=1,
     )
@@ -177,7 +177,7 @@ async def test_a_report_that_failed_is_made_again_and_one_that_did_not_is_not() 
         if away:
             raise SurroundingsError("the API server is away")
 
-    unsent = Unsent(bury)
+    unsent = UnsentKeys(bury)
     with structlog.testing.capture_logs() as lines:
         for count in (1, 2):
             unsent.report(letter)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from sidecars.delivery.timing import Budget
-from sidecars.mirroring.link import Surroundings
+from sidecars.mirroring.link import Runtime
 from tests.simulation.plain_sidecars import PlainSidecars
 from tests.simulation.sidecars import LIMITS, Sidecars
 from tests.simulation.world import World
@@ -19,7 +19,7 @@ class CrampedSidecars(Sidecars):
 
     name = "cramped"
 
-    def principals_surroundings(self) -> Surroundings:
+    def principals_surroundings(self) -> Runtime:
         return _cramped(super().principals_surroundings(), queue_bytes=QUEUE_BYTES)
 
 
@@ -32,11 +32,11 @@ class _Ends(Sidecars):
         super().__init__(world)
         self._sizes = {end: self._random.choice(self.sizes) for end in ("principal", "agents")}
 
-    def _surroundings(self) -> Surroundings:
-        return _cramped(super()._surroundings(), queue_bytes=self._sizes["agents"])
+    def _runtime(self) -> Runtime:
+        return _cramped(super()._runtime(), queue_bytes=self._sizes["agents"])
 
-    def principals_surroundings(self) -> Surroundings:
-        return _cramped(super()._surroundings(), queue_bytes=self._sizes["principal"])
+    def principals_surroundings(self) -> Runtime:
+        return _cramped(super()._runtime(), queue_bytes=self._sizes["principal"])
 
 
 class CrampedEnds(_Ends):
@@ -48,10 +48,10 @@ class CrampedPlain(_Ends, PlainSidecars):
     sizes = SIZES[1:]
 
 
-def _cramped(surroundings: Surroundings, *, queue_bytes: int) -> Surroundings:
+def _cramped(runtime: Runtime, *, queue_bytes: int) -> Runtime:
     budget, arrived = (Budget(limit=ALL_BYTES, share=queue_bytes, reserve=0) for _ in range(2))
     return replace(
-        surroundings,
+        runtime,
         outbox=replace(LIMITS, bytes=queue_bytes, reserve_bytes=0),
         budget=budget,
         arrived=arrived,

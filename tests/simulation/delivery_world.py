@@ -13,8 +13,8 @@ from sidecars.delivery.inventory import Inventory
 from sidecars.delivery.observers import InboxObserver, OutboxObserver
 from sidecars.delivery.outbox import Outbox, OutboxLimits
 from sidecars.delivery.outcomes import DeadLetter
-from sidecars.delivery.seen import MemoryLimits
-from sidecars.delivery.session import Peer
+from sidecars.delivery.seen import SeenLimits
+from sidecars.delivery.session import Queues
 from sidecars.wire.events import Event, EventType, acknowledgement
 from tests.simulation.ledger import POISON, Command, Ledger, Thing, read
 from tests.simulation.network import Wire
@@ -30,7 +30,7 @@ class Limits:
 
     outbox = OutboxLimits(bytes=30_000, reserve_bytes=30_000, state_window=8, command_window=4, marks=10)
     inbox = InboxLimits(
-        bytes=12_000, workers=4, handling_seconds=20, memory=MemoryLimits(commands=512, state=512)
+        bytes=12_000, workers=4, handling_seconds=20, memory=SeenLimits(commands=512, state=512)
     )
 
 
@@ -67,7 +67,7 @@ class End:
             observer=_InboxNotes(self),
             timing=self.world.timing,
         )
-        self.peer = Peer(outbox=self.outbox, inbox=self.inbox)
+        self.peer = Queues(outbox=self.outbox, inbox=self.inbox)
         self.comparer = Comparer(
             inventories={"spec": self.spec, "status": self.status},
             send=self.outbox.add,

@@ -20,7 +20,7 @@ from sidecars.delivery.comparison import PREFIX, Comparer, Difference
 from sidecars.delivery.inbox import Inbox
 from sidecars.delivery.inventory import Inventory
 from sidecars.delivery.outbox import Outbox, OutboxLimits
-from sidecars.delivery.session import Peer
+from sidecars.delivery.session import Queues
 from sidecars.wire.events import Event, EventType, Target, acknowledgement, object_event
 from tests.simulation.network import Wire
 from tests.simulation.world import Process, World
@@ -59,7 +59,7 @@ class End:
             acknowledge=lambda event: self.outbox.add(acknowledgement(event)),
             timing=world.timing,
         )
-        self.peer = Peer(outbox=self.outbox, inbox=self.inbox)
+        self.peer = Queues(outbox=self.outbox, inbox=self.inbox)
         self.comparer = Comparer(
             inventories={"spec": self.inventory},
             send=self.outbox.add,

@@ -16,12 +16,12 @@ from argocd.agents.routing import AgentMapping, Mode, route_project
 from argocd.reading import value
 from kube.errors import ApiError, NotFoundError
 from kube.resources import APP_PROJECTS, APPLICATIONS, NAMESPACES, SECRETS
-from kube.store import EventKind, Object, Resource, Store
+from kube.store import Object, Resource, Store, WatchEventKind
 from sidecars.agent.agent import Agent
 from sidecars.agent.settings import AgentSettings
 from sidecars.delivery.outbox import OutboxLimits
 from sidecars.delivery.session import Stream
-from sidecars.mirroring.link import Surroundings
+from sidecars.mirroring.link import Runtime
 from sidecars.principal.principal import Principal
 from sidecars.principal.settings import PrincipalSettings
 from sidecars.wire import capabilities
@@ -62,11 +62,11 @@ class Sidecars:
     def stream(self, wire: Wire) -> Stream:
         return wire
 
-    def _surroundings(self) -> Surroundings:
-        return Surroundings(timing=self._world.timing, new_id=self._world.new_id, outbox=LIMITS)
+    def _runtime(self) -> Runtime:
+        return Runtime(timing=self._world.timing, new_id=self._world.new_id, outbox=LIMITS)
 
-    def principals_surroundings(self) -> Surroundings:
-        return self._surroundings()
+    def principals_surroundings(self) -> Runtime:
+        return self._runtime()
 
     async def _run_principal(self, process: Process) -> None:
         store = process.store("hub")
@@ -76,7 +76,7 @@ class Sidecars:
             namespace=HOME, allowed_namespaces=tuple(MODES), compare_seconds=self.principal_compares
         )
         principal = Principal(
-            store, settings=settings, principal_uid="principal", surroundings=self.principals_surroundings()
+            store, settings=settings, principal_uid="principal", runtime=self.principals_surroundings()
         )
 
         async def accept(wire: Wire) -> None:
@@ -92,7 +92,7 @@ class Sidecars:
         settings = AgentSettings(
             mode=MODES[process.name], namespace=HOME, compare_seconds=self.agents_compare
         )
-        agent = Agent(process.store(process.name), settings=settings, surroundings=self._surroundings())
+        agent = Agent(process.store(process.name), settings=settings, runtime=self._runtime())
         async with asyncio.TaskGroup() as group:
             group.create_task(agent.run(), name="agent")
             await agent.ready.wait()
@@ -116,7 +116,7 @@ class Sidecars:
         while True:
             try:
                 async for event in store.watch(APPLICATIONS, namespace=HOME, resource_version="0"):
-                    if event.kind is not EventKind.BOOKMARK and event.kind is not EventKind.DELETED:
+                    if event.kind is not WatchEventKind.BOOKMARK and event.kind is not WatchEventKind.DELETED:
                         name = event.object["metadata"]["name"]
                         await _persistently(lambda name=name: self._reconcile(store, name))  # type: ignore[misc]
             except ApiError:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from sidecars.delivery.inbox import Inbox, InboxLimits
-from sidecars.delivery.seen import MemoryLimits
+from sidecars.delivery.seen import SeenLimits
 from sidecars.wire.events import Event
 from tests.simulation.delivery_world import Delivery, End, Limits
 from tests.simulation.ledger import Ledger
@@ -94,7 +94,7 @@ class _WithoutDurableIds(Delivery):
 
 
 class _NoMemory(Limits):
-    inbox = InboxLimits(bytes=12_000, workers=4, memory=MemoryLimits(commands=0, state=0))
+    inbox = InboxLimits(bytes=12_000, workers=4, memory=SeenLimits(commands=0, state=0))
 
 
 class _WithoutMemory(Delivery):

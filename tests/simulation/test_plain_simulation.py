@@ -27,13 +27,13 @@ def test_a_seed_with_plain_peers_replays_exactly() -> None:
 
 
 def test_without_asking_again_what_was_forgotten_stays_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sidecars.principal.resync.Connector.ask_now_and_then", lambda *_: None)
-    monkeypatch.setattr("sidecars.agent.resync.Asker.now_and_then", lambda *_: ())
+    monkeypatch.setattr("sidecars.principal.resync.PrincipalResync.ask_now_and_then", lambda *_: None)
+    monkeypatch.setattr("sidecars.agent.resync.AgentResync.now_and_then", lambda *_: ())
     with pytest.raises(AssertionError, match="instead of"):
         simulate_several(range(10))
 
 
 def test_without_asking_how_it_stands_an_operation_stays_on_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sidecars.principal.resync.Connector.ask_how_it_stands", lambda *_: None)
+    monkeypatch.setattr("sidecars.principal.resync.PrincipalResync.ask_how_it_stands", lambda *_: None)
     with pytest.raises(AssertionError, match="instead of"):
         simulate_several(range(5, 30))

@@ -42,7 +42,7 @@ def test_a_seed_with_sidecars_replays_exactly() -> None:
 
 def test_without_guards_and_comparisons_meddling_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sidecars.delivery.comparison.Comparer.start", lambda *_: None)
-    monkeypatch.setattr("sidecars.mirroring.drift.Guard.changed", lambda *_: None)
+    monkeypatch.setattr("sidecars.mirroring.drift.DriftGuard.changed", lambda *_: None)
     with pytest.raises(AssertionError, match="instead of"):
         simulate_several(range(5))
 
@@ -50,6 +50,8 @@ def test_without_guards_and_comparisons_meddling_stays(monkeypatch: pytest.Monke
 def test_without_knowing_what_the_agent_has_had_operations_are_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sidecars.principal.agents.Agent.operation_pending", lambda *_args, **_named: False)
+    monkeypatch.setattr(
+        "sidecars.principal.agents.KnownAgent.operation_pending", lambda *_args, **_named: False
+    )
     with pytest.raises(AssertionError, match=r"never ran|ran again|instead of"):
         simulate_several(range(40))

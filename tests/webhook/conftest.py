@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from certs.authority import Authority, Subject
+from certs.authority import Authority, LeafSubject
 from certs.folder import BUNDLE, CERTIFICATE, KEY, publish
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def free_port() -> int:
 def publish_leaf(folder: Path, authority: Authority | None = None) -> Authority:
     authority = authority or Authority.create("test authority", now=datetime.now(UTC))
     leaf = authority.issue(
-        Subject("localhost", dns_names=["localhost"], addresses=["127.0.0.1"]), now=datetime.now(UTC)
+        LeafSubject("localhost", dns_names=["localhost"], addresses=["127.0.0.1"]), now=datetime.now(UTC)
     )
     publish(folder, {CERTIFICATE: leaf.certificate, KEY: leaf.key, BUNDLE: authority.pair.certificate})
     return authority

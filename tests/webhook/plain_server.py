@@ -8,15 +8,15 @@ import sys
 from pathlib import Path
 
 from certs.key_pair import CertificateError, KeyPair
-from webhook.admission.review import Answer, Review
-from webhook.server.asgi import Application, Endpoint
-from webhook.server.gunicorn_settings import Listening, ReviewArbiter
+from webhook.admission.review import Review, ReviewAnswer
+from webhook.server.asgi import Endpoint, ReviewApp
+from webhook.server.gunicorn_settings import ReviewArbiter, ReviewPort
 
 
 class Silent:
     """Neither counts nor caches."""
 
-    def answered(self, path: str, review: Review, answer: Answer, seconds: float) -> None: ...
+    def answered(self, path: str, review: Review, answer: ReviewAnswer, seconds: float) -> None: ...
     def refused(self, path: str, status: int, reason: str) -> None: ...
     def certificate_loaded(self, pair: KeyPair) -> None: ...
     def certificate_refused(self, error: CertificateError) -> None: ...
@@ -28,19 +28,19 @@ class Silent:
         await asyncio.Event().wait()
 
 
-async def wait_for_ever(review: Review) -> Answer:
+async def wait_for_ever(review: Review) -> ReviewAnswer:
     await asyncio.Event().wait()
-    return Answer()
+    return ReviewAnswer()
 
 
-def crash(review: Review) -> Answer:
+def crash(review: Review) -> ReviewAnswer:
     raise RuntimeError(review.name)
 
 
-def build(folder: Path, drain_seconds: float) -> Application:
-    return Application(
+def build(folder: Path, drain_seconds: float) -> ReviewApp:
+    return ReviewApp(
         endpoints={
-            "/validate": Endpoint(lambda _: Answer(), patches=False),
+            "/validate": Endpoint(lambda _: ReviewAnswer(), patches=False),
             "/wait": Endpoint(wait_for_ever, patches=False),
             "/crash": Endpoint(crash, patches=False),
         },
@@ -54,7 +54,7 @@ def build(folder: Path, drain_seconds: float) -> Application:
 if __name__ == "__main__":
     folder, port, *rest = sys.argv[1:]
     drain = float(rest[0]) if rest else 0.5
-    listening = Listening(
+    listening = ReviewPort(
         host="127.0.0.1", port=int(port), drain_seconds=drain, connections=int(rest[1]) if rest[1:] else 1024
     )
     ReviewArbiter(lambda: build(Path(folder), drain), listening).run()

@@ -5,7 +5,7 @@ import yaml
 
 from cli.commands.agent import command as agent
 from tests.webhook.conftest import ROOT
-from webhook.injection.inject import LOG_LEVEL, OVERRIDES, Reason
+from webhook.injection.inject import LOG_LEVEL, OVERRIDES, InjectionReason
 from webhook.injection.manifests import templates_of
 from webhook.registration.table import Registration, mutating, validating
 
@@ -25,7 +25,7 @@ def test_every_entry_and_how_it_fails_is_on_the_page_of_registration() -> None:
         assert row.endswith("closed |" if entry["failurePolicy"] == "Fail" else "open |")
 
 
-@pytest.mark.parametrize("name", [*OVERRIDES, LOG_LEVEL, *(reason.value for reason in Reason)])
+@pytest.mark.parametrize("name", [*OVERRIDES, LOG_LEVEL, *(reason.value for reason in InjectionReason)])
 def test_every_override_and_reason_is_on_the_page_of_injection(name: str) -> None:
     assert f"`{name}`" in page("injection.md")
 

@@ -14,7 +14,7 @@ from argocd import globs, names
 from argocd.engine.judge import Judgement
 from argocd.globs.covering import is_literal
 from argocd.impersonation.accounts import account_of
-from argocd.impersonation.derivation import Entry, entries_of
+from argocd.impersonation.derivation import ServiceAccountEntry, entries_of
 from argocd.judging.case import Action, Case, Finding, Kind, Operation
 from argocd.judging.writers import is_argocd
 from kube.errors import ApiError
@@ -54,7 +54,7 @@ class AccessReviews:
         entries = [entry for entry in _entries_here(case) if entry not in before]
         return self._judge(case, entries) if entries else None
 
-    async def _judge(self, case: Case, entries: list[Entry]) -> list[Judgement]:
+    async def _judge(self, case: Case, entries: list[ServiceAccountEntry]) -> list[Judgement]:
         judgements = []
         refusal = case.surroundings.configuration.enforced(Action.DENY)
         deadline = asyncio.get_running_loop().time() + ANSWER_SECONDS
@@ -103,7 +103,7 @@ class AccessReviews:
         return allowed
 
 
-def _entries_here(case: Case) -> Iterator[Entry]:
+def _entries_here(case: Case) -> Iterator[ServiceAccountEntry]:
     """Entries that mean this cluster and one certain account."""
     for entry in entries_of(case.object):
         here = globs.match(entry.server, names.IN_CLUSTER_SERVER) is globs.Verdict.YES
@@ -111,5 +111,5 @@ def _entries_here(case: Case) -> Iterator[Entry]:
             yield entry
 
 
-def _judgement(entry: Entry, action: Action, message: str, hint: str) -> Judgement:
+def _judgement(entry: ServiceAccountEntry, action: Action, message: str, hint: str) -> Judgement:
     return Judgement(Finding(RULE, f"{entry.path}.defaultServiceAccount", message, hint), action)

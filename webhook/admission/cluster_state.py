@@ -26,7 +26,7 @@ from kube.resources import (
     SERVICE_ACCOUNTS,
 )
 from kube.store import Object, Resource, Store
-from webhook.admission.decisions import Known
+from webhook.admission.decisions import Snapshot
 from webhook.injection.templates import CONFIG_MAP as TEMPLATES_CONFIG_MAP
 from webhook.injection.templates import Template, TemplateError, parse_template
 
@@ -40,7 +40,7 @@ LOOK_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Guarding:
+class Scope:
     """Where to look: Tiphys's own namespace, Argo CD's, and those that Applications may be in besides."""
 
     home: str = names.TIPHYS_NAMESPACE
@@ -49,16 +49,16 @@ class Guarding:
     secrets: bool = True
 
 
-class Knowledge:
+class ClusterState:
     """Runs the caches and answers with the newest snapshot. `troubles` are what a person should read."""
 
-    def __init__(self, store: Store, guarding: Guarding, *, told: Callable[[str, str], None]) -> None:
+    def __init__(self, store: Store, scope: Scope, *, told: Callable[[str, str], None]) -> None:
         """`told(what, trouble)` hears when something became wrong (or, with an empty text, right again)."""
         self._store = store
-        self._guarding = guarding
+        self._scope = scope
         self._told = told
         self.troubles: dict[str, str] = {}
-        self.directory = Directory(argocd_namespace=guarding.argocd_namespace)
+        self.directory = Directory(argocd_namespace=scope.argocd_namespace)
         self._configuration = self._placed(Configuration())
         self._settings_map: Object | None = None
         self._parameters_map: Object | None = None
@@ -69,7 +69,7 @@ class Knowledge:
         self.caches: dict[str, Cache[Any]] = {}
         self._known = self._snapshot()
 
-    def __call__(self) -> Known:
+    def __call__(self) -> Snapshot:
         return self._known
 
     @property
@@ -95,7 +95,7 @@ class Knowledge:
 
     async def run_configuration(self) -> None:
         """Only what Tiphys is told, for the keeper's pages; ends by cancellation."""
-        self._watch_one("configuration", self._guarding.home, names.TIPHYS_CONFIG_MAP, self._configure)
+        self._watch_one("configuration", self._scope.home, names.TIPHYS_CONFIG_MAP, self._configure)
         await self.caches["configuration"].run()
 
     async def failed(self) -> None:
@@ -130,13 +130,13 @@ class Knowledge:
     # Building
 
     def _build(self) -> None:
-        guarding, directory = self._guarding, self.directory
-        self._watch_one("configuration", guarding.home, names.TIPHYS_CONFIG_MAP, self._configure)
-        self._watch_one("templates", guarding.home, TEMPLATES_CONFIG_MAP, self._take_templates)
-        self._watch_one("argocd-cm", guarding.argocd_namespace, names.ARGOCD_CM, self._take_settings)
+        scope, directory = self._scope, self.directory
+        self._watch_one("configuration", scope.home, names.TIPHYS_CONFIG_MAP, self._configure)
+        self._watch_one("templates", scope.home, TEMPLATES_CONFIG_MAP, self._take_templates)
+        self._watch_one("argocd-cm", scope.argocd_namespace, names.ARGOCD_CM, self._take_settings)
         self._watch_one(
             "argocd-cmd-params-cm",
-            guarding.argocd_namespace,
+            scope.argocd_namespace,
             names.ARGOCD_CMD_PARAMS_CM,
             self._take_parameters,
         )
@@ -145,9 +145,9 @@ class Knowledge:
             APP_PROJECTS,
             directory.put_project,
             directory.drop_project,
-            namespace=guarding.argocd_namespace,
+            namespace=scope.argocd_namespace,
         )
-        for namespace in (guarding.argocd_namespace, *guarding.application_namespaces):
+        for namespace in (scope.argocd_namespace, *scope.application_namespaces):
             self._keep(
                 Shelf.APPLICATIONS,
                 APPLICATIONS,
@@ -155,13 +155,13 @@ class Knowledge:
                 directory.drop_application,
                 namespace=namespace,
             )
-        if guarding.secrets:
+        if scope.secrets:
             self._keep(
                 Shelf.SECRETS,
                 SECRETS,
                 directory.put_secret,
                 directory.drop_secret,
-                namespace=guarding.argocd_namespace,
+                namespace=scope.argocd_namespace,
                 labels=names.SECRET_TYPE,
                 projection=summarize_secret,
             )
@@ -233,7 +233,7 @@ class Knowledge:
 
     def _placed(self, configuration: Configuration) -> Configuration:
         """The namespace that we were started for counts: it is the one that the API server asks us about."""
-        argocd = replace(configuration.argocd, namespace=self._guarding.argocd_namespace)
+        argocd = replace(configuration.argocd, namespace=self._scope.argocd_namespace)
         return replace(configuration, argocd=argocd)
 
     def _take_settings(self, body: Object | None) -> None:
@@ -249,7 +249,7 @@ class Knowledge:
         texts = reading.mapping(body, "data")
         templates, trouble = {}, ""
         for role, text in texts.items():
-            origin = f"ConfigMap {self._guarding.home}/{TEMPLATES_CONFIG_MAP}, key {role}"
+            origin = f"ConfigMap {self._scope.home}/{TEMPLATES_CONFIG_MAP}, key {role}"
             try:
                 templates[role] = parse_template(role, text, origin=origin)
             except TemplateError as error:
@@ -278,8 +278,8 @@ class Knowledge:
     def _renew(self) -> None:
         self._known = self._snapshot()
 
-    def _snapshot(self) -> Known:
-        return Known(
+    def _snapshot(self) -> Snapshot:
+        return Snapshot(
             surroundings=Surroundings(
                 settings=self._settings(), configuration=self._configuration, neighbours=self.directory
             ),

@@ -11,11 +11,11 @@ from typing import Any, Protocol
 from argocd import reading
 from argocd.agents import autonomous_projects
 from argocd.engine.judge import Judgement, judge, weigh
-from argocd.judging.case import Action, Case, Kind, Operation, Surroundings, Writer
+from argocd.judging.case import Action, Case, Kind, Operation, Surroundings, User
 from argocd.judging.kinds import kind_of
 from argocd.tracking import completion as tracking_completion
 from webhook.admission.messages import denial, warning
-from webhook.admission.review import PASSED, Answer, Review
+from webhook.admission.review import PASSED, Review, ReviewAnswer
 from webhook.injection import inject as injecting
 from webhook.injection.templates import Template
 from webhook.pointers import escaped
@@ -31,7 +31,7 @@ FINDINGS, EXEMPTIONS, INJECTION = "findings", "exemptions", "injection"
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class Snapshot:
     """A snapshot of what decisions rest on; replaced as a whole when the configuration or settings change."""
 
     surroundings: Surroundings
@@ -44,7 +44,7 @@ class Listener(Protocol):
 
     def judged(self, review: Review, judgements: Sequence[Judgement]) -> None: ...
 
-    def injected(self, reason: injecting.Reason) -> None: ...
+    def injected(self, reason: injecting.InjectionReason) -> None: ...
 
 
 class WriterCheck(Protocol):
@@ -56,7 +56,7 @@ class WriterCheck(Protocol):
 class Decisions:
     def __init__(
         self,
-        known: Callable[[], Known],
+        known: Callable[[], Snapshot],
         *,
         listener: Listener,
         today: Callable[[], date],
@@ -67,7 +67,7 @@ class Decisions:
         self._today = today
         self._check_writer = check_writer
 
-    def validate(self, review: Review) -> Answer | Awaitable[Answer]:
+    def validate(self, review: Review) -> ReviewAnswer | Awaitable[ReviewAnswer]:
         case = case_of(review, self._known().surroundings)
         if case is None:
             return PASSED
@@ -79,30 +79,30 @@ class Decisions:
 
     async def _validate_when_asked(
         self, review: Review, case: Case, judgements: list[Judgement], asking: Awaitable[list[Judgement]]
-    ) -> Answer:
+    ) -> ReviewAnswer:
         answers = weigh(await asking, case, today=self._today())
         return self._verdict(review, [*judgements, *answers])
 
-    def _verdict(self, review: Review, judgements: Sequence[Judgement]) -> Answer:
+    def _verdict(self, review: Review, judgements: Sequence[Judgement]) -> ReviewAnswer:
         if not judgements:
             return PASSED
         self._listener.judged(review, judgements)
         denied = [judgement.finding for judgement in judgements if judgement.action is Action.DENY]
         warned = [judgement.finding for judgement in judgements if judgement.action is Action.WARN]
-        return Answer(
+        return ReviewAnswer(
             allowed=not denied,
             message=denial(review, denied) if denied else "",
             warnings=[warning(finding) for finding in warned],
             audit=dict(_audit(judgements)),
         )
 
-    def mutate(self, review: Review) -> Answer:
+    def mutate(self, review: Review) -> ReviewAnswer:
         if review.operation not in {"CREATE", "UPDATE"} or review.object is None or review.subresource:
             return PASSED
         known = self._known()
         case = case_of(review, known.surroundings)
         if case is not None and case.kind is Kind.PROJECT:
-            return Answer(patch=autonomous_projects.admission_patch(case))
+            return ReviewAnswer(patch=autonomous_projects.admission_patch(case))
         completion = tracking_completion.complete(
             review.object,
             namespace=known.namespace(review.namespace),
@@ -110,13 +110,13 @@ class Decisions:
             surroundings=known.surroundings,
             group=review.group,
         )
-        return Answer(
+        return ReviewAnswer(
             patch=[*_removals(completion.removed), *_additions(review.object, completion)],
             warnings=completion.warnings,
             audit={LEFT_ALONE: "; ".join(completion.warnings)} if completion.warnings else {},
         )
 
-    def inject(self, review: Review) -> Answer:
+    def inject(self, review: Review) -> ReviewAnswer:
         if (
             review.operation != "CREATE"
             or review.kind != "Pod"
@@ -126,7 +126,9 @@ class Decisions:
             return PASSED
         injection = injecting.inject(review.object, self._known().templates)
         self._listener.injected(injection.reason)
-        return Answer(patch=injection.patch, warnings=injection.warnings, audit={INJECTION: injection.reason})
+        return ReviewAnswer(
+            patch=injection.patch, warnings=injection.warnings, audit={INJECTION: injection.reason}
+        )
 
 
 def case_of(review: Review, surroundings: Surroundings) -> Case | None:
@@ -150,8 +152,8 @@ def case_of(review: Review, surroundings: Surroundings) -> Case | None:
     )
 
 
-def writer_of(review: Review) -> Writer:
-    return Writer(review.user, review.groups)
+def writer_of(review: Review) -> User:
+    return User(review.user, review.groups)
 
 
 def _audit(judgements: Sequence[Judgement]) -> Iterator[tuple[str, str]]:

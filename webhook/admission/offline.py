@@ -8,8 +8,8 @@ from enum import StrEnum
 from argocd.engine.judge import Judgement
 from kube.patches import apply_json_patch
 from webhook.admission.decisions import Decisions
-from webhook.admission.review import Answer, Review
-from webhook.injection.inject import Reason
+from webhook.admission.review import Review, ReviewAnswer
+from webhook.injection.inject import InjectionReason
 
 
 class Part(StrEnum):
@@ -22,10 +22,10 @@ class Unheard:
 
     def judged(self, review: Review, judgements: Sequence[Judgement]) -> None: ...
 
-    def injected(self, reason: Reason) -> None: ...
+    def injected(self, reason: InjectionReason) -> None: ...
 
 
-def rehearse(decisions: Decisions, review: Review, *, part: Part | None = None) -> Answer:
+def rehearse(decisions: Decisions, review: Review, *, part: Part | None = None) -> ReviewAnswer:
     """Both endpoints in turn, or the one that is named. A denial carries no patch, as with the API server."""
     if part is Part.VALIDATE:
         return _validated(decisions, review)
@@ -44,7 +44,7 @@ def rehearse(decisions: Decisions, review: Review, *, part: Part | None = None) 
     )
 
 
-def _validated(decisions: Decisions, review: Review) -> Answer:
+def _validated(decisions: Decisions, review: Review) -> ReviewAnswer:
     answer = decisions.validate(review)
-    assert isinstance(answer, Answer), "nothing is asked of an API server here"
+    assert isinstance(answer, ReviewAnswer), "nothing is asked of an API server here"
     return answer

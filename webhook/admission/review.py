@@ -28,7 +28,7 @@ class ReviewError(CallError):
     status: ClassVar[int] = 400
 
 
-class TooLargeError(ReviewError):
+class ReviewTooLargeError(ReviewError):
     status = 413
 
 
@@ -56,7 +56,7 @@ class Review:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ReviewAnswer:
     """A verdict on its way out; `patch` holds JSON-patch operations and is empty where nothing changes."""
 
     allowed: bool = True
@@ -67,7 +67,7 @@ class Answer:
     audit: Mapping[str, str] = field(default_factory=dict)
 
 
-PASSED = Answer()
+PASSED = ReviewAnswer()
 """What nearly every request is told."""
 
 _TEXT = {str}
@@ -76,7 +76,7 @@ _OPERATIONS = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 
 def decode(body: bytes) -> Review:
     if len(body) > BODY_LIMIT:
-        raise TooLargeError(f"the body is larger than {BODY_LIMIT} bytes")
+        raise ReviewTooLargeError(f"the body is larger than {BODY_LIMIT} bytes")
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -121,7 +121,7 @@ def decode(body: bytes) -> Review:
     )
 
 
-def encode(uid: str, answer: Answer, *, patches: bool) -> bytes:
+def encode(uid: str, answer: ReviewAnswer, *, patches: bool) -> bytes:
     """The response; `patches` says whether this endpoint may patch at all (a validating one must not)."""
     response: dict[str, Any] = {"uid": uid, "allowed": answer.allowed}
     if not answer.allowed:

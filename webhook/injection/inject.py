@@ -33,7 +33,7 @@ LOG_LEVEL = "tiphys.dev/inject-log-level"
 """One of debug, info, warning, error: becomes the variable TIPHYS_<ROLE>_LOG_LEVEL of the sidecar."""
 
 
-class Reason(StrEnum):
+class InjectionReason(StrEnum):
     """Why a pod is what it is: the same word in the audit annotation, the metric and the CLI."""
 
     INJECTED = "injected"
@@ -53,7 +53,7 @@ OPT_OUTS = ("", "false", "none", "disabled")
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    reason: Reason
+    reason: InjectionReason
     role: str = ""
     patch: Sequence[Object] = ()
     warnings: Sequence[str] = field(default_factory=tuple)
@@ -63,15 +63,16 @@ def inject(pod: Mapping[str, Any], templates: Mapping[str, Template]) -> Injecti
     """`templates` by role. A second pass over the patched pod changes nothing."""
     role = reading.text(pod, "metadata", "annotations", names.TIPHYS_INJECT)
     if role in OPT_OUTS:
-        return Injection(Reason.NOT_ASKED)
+        return Injection(InjectionReason.NOT_ASKED)
     if role not in ROLES:
         known = ", ".join(ROLES)
         return Injection(
-            Reason.UNKNOWN_ROLE, warnings=[f"{names.TIPHYS_INJECT}: no role {role[:64]!r}; known: {known}"]
+            InjectionReason.UNKNOWN_ROLE,
+            warnings=[f"{names.TIPHYS_INJECT}: no role {role[:64]!r}; known: {known}"],
         )
     template = templates.get(role)
     if template is None:
-        return Injection(Reason.NO_TEMPLATE, role)
+        return Injection(InjectionReason.NO_TEMPLATE, role)
     reason = _reason_against(pod, template)
     if reason is not None:
         return Injection(reason, role)
@@ -81,22 +82,22 @@ def inject(pod: Mapping[str, Any], templates: Mapping[str, Template]) -> Injecti
         *_append(pod, "volumes", list(template.volumes)),
         {"op": "add", "path": f"/metadata/annotations/{escaped(INJECTED)}", "value": role},
     ]
-    return Injection(Reason.INJECTED, role, patch, warnings)
+    return Injection(InjectionReason.INJECTED, role, patch, warnings)
 
 
-def _reason_against(pod: Mapping[str, Any], template: Template) -> Reason | None:
+def _reason_against(pod: Mapping[str, Any], template: Template) -> InjectionReason | None:
     spec, metadata = reading.mapping(pod, "spec"), reading.mapping(pod, "metadata")
     if names.MIRROR_POD in reading.mapping(metadata, "annotations"):
-        return Reason.MIRROR_POD
+        return InjectionReason.MIRROR_POD
     if any(reading.text(held, "name") == template.name for held in _containers(spec)):
-        return Reason.ALREADY_INJECTED
+        return InjectionReason.ALREADY_INJECTED
     if spec.get("hostNetwork") is True:
-        return Reason.HOST_NETWORK
+        return InjectionReason.HOST_NETWORK
     if _ordinal(metadata) not in {None, "0"}:
-        return Reason.OTHER_ORDINAL
+        return InjectionReason.OTHER_ORDINAL
     ours = {volume["name"] for volume in template.volumes}
     if any(reading.text(volume, "name") in ours for volume in reading.sequence(spec, "volumes")):
-        return Reason.VOLUME_CLASH
+        return InjectionReason.VOLUME_CLASH
     taken = {
         (port.get("containerPort"), port.get("protocol") or "TCP")
         for held in _containers(spec)
@@ -104,7 +105,7 @@ def _reason_against(pod: Mapping[str, Any], template: Template) -> Reason | None
         if isinstance(port, Mapping)
     }
     wanted = {(port["containerPort"], port.get("protocol") or "TCP") for port in template.ports}
-    return Reason.PORT_CLASH if wanted & taken else None
+    return InjectionReason.PORT_CLASH if wanted & taken else None
 
 
 def _containers(spec: Mapping[str, Any]) -> Iterator[Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from argocd import reading
 from kube.patches import apply_json_patch
-from webhook.injection.inject import Injection, Reason, inject
+from webhook.injection.inject import Injection, InjectionReason, inject
 from webhook.injection.templates import CONFIG_MAP, Template, TemplateError, parse_template
 
 Object = dict[str, Any]
@@ -25,27 +25,27 @@ TEMPLATE_PATHS: Mapping[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ManifestInjection:
     """`injection` is None for an object without a pod."""
 
     body: Mapping[str, Any]
     injection: Injection | None = None
 
 
-def inject_manifest(body: Mapping[str, Any], templates: Mapping[str, Template]) -> Outcome:
+def inject_manifest(body: Mapping[str, Any], templates: Mapping[str, Template]) -> ManifestInjection:
     """The manifest as it should be applied; the one that was given stays as it is."""
     path = TEMPLATE_PATHS.get(reading.text(body, "kind"))
     if path is None:
-        return Outcome(body)
+        return ManifestInjection(body)
     injection = inject(reading.mapping(body, *path), templates)
-    if _has_several_ordinals(body) and injection.reason is Reason.INJECTED:
+    if _has_several_ordinals(body) and injection.reason is InjectionReason.INJECTED:
         # One template makes all of a StatefulSet's pods alike; only the webhook can tell the first.
-        injection = replace(injection, reason=Reason.OTHER_ORDINAL, patch=())
+        injection = replace(injection, reason=InjectionReason.OTHER_ORDINAL, patch=())
     if not injection.patch:
-        return Outcome(body, injection)
+        return ManifestInjection(body, injection)
     prefix = "".join(f"/{step}" for step in path)
     patch = [{**operation, "path": prefix + operation["path"]} for operation in injection.patch]
-    return Outcome(apply_json_patch(copy.deepcopy(dict(body)), patch), injection)
+    return ManifestInjection(apply_json_patch(copy.deepcopy(dict(body)), patch), injection)
 
 
 def _has_several_ordinals(body: Mapping[str, Any]) -> bool:

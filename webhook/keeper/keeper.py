@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 
-from certs.authority import Subject
+from certs.authority import LeafSubject
 from certs.folder import BUNDLE, CERTIFICATE, KEY, changes, publish, read_with_bundle
 from certs.key_pair import CertificateError, KeyPair, split_bundle, verifies
-from certs.rotation import Outcome, Rotation, decoded_data
+from certs.rotation import Rotation, RotationStep, decoded_data
 from kube.cache import Cache
 from kube.errors import ApiError
 from kube.leases import Election, heartbeat
@@ -26,8 +26,8 @@ from kube.projections import whole
 from kube.resources import SECRETS
 from kube.store import Object, Store
 from tiphys import __version__, logs
-from webhook.admission.cluster_state import Guarding
-from webhook.keeper.kube_events import Announcer
+from webhook.admission.cluster_state import Scope
+from webhook.keeper.kube_events import EventRecorder
 from webhook.keeper.worker_reports import DATAGRAM_LIMIT, SOCKET, Reports
 from webhook.registration.register import LEADER_LEASE, REPLICA_LEASE_PREFIX, SECRET_NAME, Upkeep
 from webhook.tracking.installation_id import ensure_installation_id
@@ -52,10 +52,10 @@ class CertificateSource(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keeping:
+class KeeperOptions:
     """What the keeper is told at its start."""
 
-    guarding: Guarding
+    scope: Scope
     folder: Path
     """Shared with the workers, memory-backed: holds the leaf, the metrics and the socket."""
     identity: str
@@ -72,7 +72,7 @@ class Keeping:
 
 
 @dataclass(slots=True)
-class State:
+class KeeperStatus:
     """For the pages. `troubles` by what is in trouble."""
 
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -86,18 +86,18 @@ class State:
 
 
 class Keeper:
-    def __init__(self, store: Store, keeping: Keeping) -> None:
+    def __init__(self, store: Store, keeping: KeeperOptions) -> None:
         self._store = store
         self._keeping = keeping
-        self.state = State()
-        self.announcer = Announcer(store, home=keeping.guarding.home, denials=keeping.denial_events)
+        self.state = KeeperStatus()
+        self.announcer = EventRecorder(store, home=keeping.scope.home, denials=keeping.denial_events)
         self.reports = Reports(denied=self.announcer.denied)
         self._look_again = asyncio.Event()
         self._watches: dict[str, Cache[Object]] = {}
         self._file_bundles: tuple[bytes, ...] = (b"",)
-        self._upkeep = Upkeep(store, home=keeping.guarding.home, written=self._look_again.set)
+        self._upkeep = Upkeep(store, home=keeping.scope.home, written=self._look_again.set)
         self._election = Election(
-            store, name=LEADER_LEASE, namespace=keeping.guarding.home, identity=keeping.identity
+            store, name=LEADER_LEASE, namespace=keeping.scope.home, identity=keeping.identity
         )
 
     async def run(self) -> None:
@@ -158,9 +158,9 @@ class Keeper:
         keeping = self._keeping
         rotation = Rotation(
             self._store,
-            namespace=keeping.guarding.home,
+            namespace=keeping.scope.home,
             name=SECRET_NAME,
-            subject=Subject(SECRET_NAME, dns_names=keeping.dns_names),
+            subject=LeafSubject(SECRET_NAME, dns_names=keeping.dns_names),
             published=self._upkeep.published,
         )
         while True:
@@ -179,7 +179,7 @@ class Keeper:
                     await self._look_again.wait()
             self._look_again.clear()
 
-    def _rotated(self, outcome: Outcome) -> None:
+    def _rotated(self, outcome: RotationStep) -> None:
         self._upkeep.want(outcome.bundle)
         for step in outcome.did:
             log.info(step)
@@ -187,7 +187,7 @@ class Keeper:
     async def _ensure_installation_id(self) -> None:
         while True:
             try:
-                told = await ensure_installation_id(self._store, self._keeping.guarding)
+                told = await ensure_installation_id(self._store, self._keeping.scope)
             except ApiError as error:
                 self._trouble("installation id", str(error))
                 await asyncio.sleep(INSTALLATION_PAUSE_SECONDS)
@@ -201,7 +201,7 @@ class Keeper:
 
     async def _follow_secret(self) -> None:
         """Each replica takes the leaf from its Secret; the authority's key is never read here."""
-        home = self._keeping.guarding.home
+        home = self._keeping.scope.home
         async with asyncio.TaskGroup() as group:
             for name in (f"{SECRET_NAME}-ca", f"{SECRET_NAME}-tls"):
                 cache: Cache[Object] = Cache(
@@ -273,7 +273,7 @@ class Keeper:
         await heartbeat(
             self._store,
             name=f"{REPLICA_LEASE_PREFIX}{self._keeping.identity}",
-            namespace=self._keeping.guarding.home,
+            namespace=self._keeping.scope.home,
             identity=f"{self._keeping.identity} {__version__}",
             told=lambda error: self._trouble("replica lease", error),
         )

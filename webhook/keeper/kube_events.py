@@ -28,7 +28,7 @@ SOURCE = "tiphys-webhook"
 
 
 @dataclass(frozen=True, slots=True)
-class Announcement:
+class KubeEvent:
     reason: str
     message: str
     kind: str
@@ -36,7 +36,7 @@ class Announcement:
     name: str
 
 
-class Announcer:
+class EventRecorder:
     def __init__(
         self, store: Store, *, home: str, denials: bool, clock: Callable[[], float] = time.monotonic
     ) -> None:
@@ -44,7 +44,7 @@ class Announcer:
         self._home = home
         self._denials = denials
         self._clock = clock
-        self._waiting: asyncio.Queue[Announcement] = asyncio.Queue(WAITING)
+        self._waiting: asyncio.Queue[KubeEvent] = asyncio.Queue(WAITING)
         self._credit = float(BURST)
         self._counted = clock()
 
@@ -53,13 +53,13 @@ class Announcer:
         if self._denials and denial.namespace:
             rules = ", ".join(sorted({rule for rule, _, _ in denial.findings}))
             message = f"refused to {denial.user}: {rules}"
-            self._announce(Announcement("Denied", message, denial.kind, denial.namespace, denial.name))
+            self._announce(KubeEvent("Denied", message, denial.kind, denial.namespace, denial.name))
 
     def troubled(self, what: str, trouble: str) -> None:
         """What the watch of the configuration tells; an empty text means that all is well again."""
         if what == "configuration" and trouble:
             self._announce(
-                Announcement("BrokenConfiguration", trouble, "ConfigMap", self._home, names.TIPHYS_CONFIG_MAP)
+                KubeEvent("BrokenConfiguration", trouble, "ConfigMap", self._home, names.TIPHYS_CONFIG_MAP)
             )
 
     async def run(self) -> None:
@@ -70,7 +70,7 @@ class Announcer:
                 await self._store.create(EVENTS, _event(announcement), namespace=announcement.namespace)
             self._waiting.task_done()
 
-    def _announce(self, announcement: Announcement) -> None:
+    def _announce(self, announcement: KubeEvent) -> None:
         now = self._clock()
         self._credit = min(BURST, self._credit + (now - self._counted) * PER_SECOND)
         self._counted = now
@@ -80,7 +80,7 @@ class Announcer:
                 self._credit -= 1
 
 
-def _event(announcement: Announcement) -> Object:
+def _event(announcement: KubeEvent) -> Object:
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     about = {"kind": announcement.kind, "namespace": announcement.namespace, "name": announcement.name}
     return {

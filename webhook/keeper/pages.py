@@ -8,12 +8,12 @@ from flask import Flask, Response, jsonify, render_template
 from argocd.judging.configuration import Configuration
 from argocd.rules.catalogue import CATALOGUE
 from tiphys import __version__, metrics
-from webhook.admission.cluster_state import Knowledge
+from webhook.admission.cluster_state import ClusterState
 from webhook.keeper.keeper import Keeper
 from webhook.registration.table import Registration, mutating, validating
 
 
-def create_pages(keeper: Keeper, knowledge: Knowledge, registration: Registration) -> Flask:
+def create_pages(keeper: Keeper, cluster_state: ClusterState, registration: Registration) -> Flask:
     pages = Flask("webhook", static_folder=None)
 
     @pages.get("/healthz")
@@ -31,20 +31,20 @@ def create_pages(keeper: Keeper, knowledge: Knowledge, registration: Registratio
 
     @pages.get("/status.json")
     def status_json() -> Response:
-        return jsonify(_status(keeper, knowledge, registration))
+        return jsonify(_status(keeper, cluster_state, registration))
 
     @pages.get("/")
     def status() -> str:
-        return render_template("status.html", **_status(keeper, knowledge, registration))
+        return render_template("status.html", **_status(keeper, cluster_state, registration))
 
     return pages
 
 
-def _status(keeper: Keeper, knowledge: Knowledge, registration: Registration) -> dict[str, Any]:
-    state, reports, configuration = keeper.state, keeper.reports, knowledge.configuration
+def _status(keeper: Keeper, cluster_state: ClusterState, registration: Registration) -> dict[str, Any]:
+    state, reports, configuration = keeper.state, keeper.reports, cluster_state.configuration
     told = [
         *(worker.troubles for worker in list(reports.workers.values())),
-        knowledge.troubles,
+        cluster_state.troubles,
         state.troubles,
     ]
     troubles = {what: text for each in told for what, text in each.items() if text}

@@ -50,7 +50,7 @@ class Denial:
         return cls(now, review.kind, review.namespace[:253], review.name[:253], review.user[:253], told)
 
 
-class Reporter:
+class WorkerReporter:
     """A worker's end."""
 
     def __init__(self, folder: Path) -> None:

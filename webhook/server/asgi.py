@@ -18,7 +18,15 @@ import orjson
 
 from certs.key_pair import CertificateError, KeyPair
 from certs.tls import keep_loaded, server_context
-from webhook.admission.review import BODY_LIMIT, Answer, Review, ReviewError, TooLargeError, decode, encode
+from webhook.admission.review import (
+    BODY_LIMIT,
+    Review,
+    ReviewAnswer,
+    ReviewError,
+    ReviewTooLargeError,
+    decode,
+    encode,
+)
 
 CONCURRENCY = 256
 """Reviews under way in one worker; more than ten times what an API server keeps open to one host."""
@@ -36,14 +44,14 @@ _NO_HEADERS: tuple[tuple[bytes, bytes], ...] = ()
 class Endpoint:
     """`decide` may answer at once or be awaited; `patches` is false for a validating endpoint."""
 
-    decide: Callable[[Review], Answer | Awaitable[Answer]]
+    decide: Callable[[Review], ReviewAnswer | Awaitable[ReviewAnswer]]
     patches: bool
 
 
-class Observer(Protocol):
+class ReviewObserver(Protocol):
     """Counts what happened; given by the composition, so that this module knows no metric."""
 
-    def answered(self, path: str, review: Review, answer: Answer, seconds: float) -> None: ...
+    def answered(self, path: str, review: Review, answer: ReviewAnswer, seconds: float) -> None: ...
 
     def refused(self, path: str, status: int, reason: str) -> None: ...
 
@@ -64,20 +72,20 @@ class Background(Protocol):
     async def stop(self) -> None: ...
 
 
-class State(Enum):
+class WorkerPhase(Enum):
     SERVING = "serving"
     DRAINING = "draining"
     REFUSING = "refusing"
 
 
-class Application:
+class ReviewApp:
     def __init__(
         self,
         *,
         endpoints: Mapping[str, Endpoint],
         folder: Path,
         background: Background,
-        observer: Observer,
+        observer: ReviewObserver,
         drain_seconds: float,
     ) -> None:
         self._endpoints = endpoints
@@ -85,7 +93,7 @@ class Application:
         self._background = background
         self._observer = observer
         self.drain_seconds = drain_seconds
-        self.state = State.SERVING
+        self.state = WorkerPhase.SERVING
         self._under_way = 0
         self._context: ssl.SSLContext | None = None
         self._reloading: asyncio.Task[None] | None = None
@@ -117,10 +125,10 @@ class Application:
             task.result()
 
     def drain(self) -> None:
-        self.state = State.DRAINING
+        self.state = WorkerPhase.DRAINING
 
     def refuse(self) -> None:
-        self.state = State.REFUSING
+        self.state = WorkerPhase.REFUSING
 
     async def stop(self) -> None:
         if self._reloading is not None:
@@ -154,7 +162,7 @@ class Application:
             raise _RefusedError(error.status, str(error)) from error
         try:
             decided = endpoint.decide(review)
-            if isinstance(decided, Answer):
+            if isinstance(decided, ReviewAnswer):
                 answer = decided
             else:
                 async with asyncio.timeout(_budget(scope) - (time.perf_counter() - begin)):
@@ -170,7 +178,7 @@ class Application:
         return body
 
     def _admitted(self, path: str, method: str) -> Endpoint:
-        if self.state is State.REFUSING:
+        if self.state is WorkerPhase.REFUSING:
             raise _RefusedError(503, "this replica is stopping", retry_after="0")
         if self._under_way > CONCURRENCY:
             raise _RefusedError(503, "too many reviews under way", retry_after="1")
@@ -199,7 +207,7 @@ async def _body(scope: Mapping[str, Any], receive: Any) -> bytes:
         raise ReviewError("the content type must be application/json")
     length = headers.get(b"content-length", b"")
     if length.isdigit() and int(length) > BODY_LIMIT:
-        raise TooLargeError(f"the body is larger than {BODY_LIMIT} bytes")
+        raise ReviewTooLargeError(f"the body is larger than {BODY_LIMIT} bytes")
     message = await receive()
     if not message.get("more_body"):
         return message.get("body", b"") if message["type"] == "http.request" else b""
@@ -211,7 +219,7 @@ async def _body(scope: Mapping[str, Any], receive: Any) -> bytes:
         chunks.append(message.get("body", b""))
         size += len(chunks[-1])
         if size > BODY_LIMIT:
-            raise TooLargeError(f"the body is larger than {BODY_LIMIT} bytes")
+            raise ReviewTooLargeError(f"the body is larger than {BODY_LIMIT} bytes")
     return b"".join(chunks)
 
 

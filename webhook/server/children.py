@@ -22,15 +22,15 @@ from kube.live import LiveStore
 from tiphys import logs
 from tiphys.running import first_of
 from webhook.admission.access_reviews import AccessReviews
-from webhook.admission.cluster_state import Knowledge
-from webhook.admission.decisions import Decisions, Known
-from webhook.keeper.keeper import Keeper, Keeping
+from webhook.admission.cluster_state import ClusterState
+from webhook.admission.decisions import Decisions, Snapshot
+from webhook.keeper.keeper import Keeper, KeeperOptions
 from webhook.keeper.pages import create_pages
-from webhook.keeper.worker_reports import Reporter
+from webhook.keeper.worker_reports import WorkerReporter
 from webhook.registration.table import Registration
-from webhook.server.asgi import Application, Endpoint
-from webhook.server.gunicorn_settings import Listening, ReviewArbiter
-from webhook.server.metrics import CACHE_SILENCE, CONFIGURATION_BROKEN, Counting
+from webhook.server.asgi import Endpoint, ReviewApp
+from webhook.server.gunicorn_settings import ReviewArbiter, ReviewPort
+from webhook.server.metrics import CACHE_SILENCE, CONFIGURATION_BROKEN, WorkerMetrics
 
 REPORT_SECONDS = 5.0
 """How often a worker tells the state of its caches; readiness takes it for a sign of life."""
@@ -42,11 +42,11 @@ log = logs.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Serving:
+class WebhookOptions:
     """Everything that the processes are told; it is pickled on its way to them."""
 
-    keeping: Keeping
-    listening: Listening
+    keeping: KeeperOptions
+    listening: ReviewPort
     registration: Registration
     pages_host: str = "0.0.0.0"  # noqa: S104 - the kubelet's probes come from outside the pod
     pages_port: int = 8080
@@ -59,17 +59,17 @@ class Serving:
         return await LiveStore.connect(kubeconfig=self.kubeconfig, context=self.context)
 
 
-def run_workers(serving: Serving) -> None:
+def run_workers(serving: WebhookOptions) -> None:
     _enter(serving)
     ReviewArbiter(lambda: _application(serving), serving.listening).run()
 
 
-def run_keeper(serving: Serving) -> None:
+def run_keeper(serving: WebhookOptions) -> None:
     _enter(serving)
     _KeeperArbiter(serving).run()
 
 
-def _enter(serving: Serving) -> None:
+def _enter(serving: WebhookOptions) -> None:
     logs.configure(level=serving.log_level, form=serving.log_format)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     # All modules are there. Looking through them for garbage at the end would take each process longer than all else
@@ -88,32 +88,32 @@ def _end_with_parent() -> None:
 class WorkerBackground:
     """A worker's caches, and its reports to the keeper."""
 
-    def __init__(self, serving: Serving, reporter: Reporter) -> None:
+    def __init__(self, serving: WebhookOptions, reporter: WorkerReporter) -> None:
         self._serving = serving
         self._reporter = reporter
-        self.knowledge: Knowledge | None = None
+        self.cluster_state: ClusterState | None = None
         self.access: AccessReviews | None = None
         self._reporting: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         store = await self._serving.connect()
         self.access = AccessReviews(store)
-        self.knowledge = Knowledge(store, self._serving.keeping.guarding, told=self._told)
-        await self.knowledge.start()
+        self.cluster_state = ClusterState(store, self._serving.keeping.scope, told=self._told)
+        await self.cluster_state.start()
         self._reporting = asyncio.create_task(self._report(), name="reports to the keeper")
 
-    def known(self) -> Known:
-        assert self.knowledge is not None, "started before the first review"
-        return self.knowledge()
+    def known(self) -> Snapshot:
+        assert self.cluster_state is not None, "started before the first review"
+        return self.cluster_state()
 
     def check_writer(self, case: Case) -> Awaitable[list[Judgement]] | None:
         assert self.access is not None, "started before the first review"
         return self.access.check(case)
 
     async def failed(self) -> None:
-        assert self.knowledge is not None
+        assert self.cluster_state is not None
         assert self._reporting is not None
-        caches = asyncio.create_task(self.knowledge.failed())
+        caches = asyncio.create_task(self.cluster_state.failed())
         try:
             done, _ = await asyncio.wait({caches, self._reporting}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -124,8 +124,8 @@ class WorkerBackground:
     async def stop(self) -> None:
         if self._reporting is not None:
             self._reporting.cancel()
-        if self.knowledge is not None:
-            await self.knowledge.stop()
+        if self.cluster_state is not None:
+            await self.cluster_state.stop()
         self._reporter.close()
 
     def _told(self, what: str, trouble: str) -> None:
@@ -136,20 +136,20 @@ class WorkerBackground:
             log.error("trouble", **{logs.NAME: what, logs.REASON: trouble})
 
     async def _report(self) -> None:
-        assert self.knowledge is not None
+        assert self.cluster_state is not None
         while True:
-            health = self.knowledge.health
+            health = self.cluster_state.health
             self._reporter.caches(health)
             for name, cache in health.items():
                 CACHE_SILENCE.labels(name).set(cache.silence)
-            for what, trouble in self.knowledge.troubles.items():
+            for what, trouble in self.cluster_state.troubles.items():
                 self._reporter.trouble(what, trouble)
             await asyncio.sleep(REPORT_SECONDS)
 
 
-def _application(serving: Serving) -> Application:
-    reporter = Reporter(serving.keeping.folder)
-    counting = Counting(reporter)
+def _application(serving: WebhookOptions) -> ReviewApp:
+    reporter = WorkerReporter(serving.keeping.folder)
+    counting = WorkerMetrics(reporter)
     background = WorkerBackground(serving, reporter)
     decisions = Decisions(
         background.known,
@@ -157,7 +157,7 @@ def _application(serving: Serving) -> Application:
         today=lambda: datetime.now(UTC).date(),
         check_writer=background.check_writer,
     )
-    return Application(
+    return ReviewApp(
         endpoints={
             "/validate": Endpoint(decisions.validate, patches=False),
             "/mutate": Endpoint(decisions.mutate, patches=True),
@@ -173,7 +173,7 @@ def _application(serving: Serving) -> Application:
 class _KeeperArbiter(BaseApplication):  # type: ignore[misc]
     """gunicorn's threaded worker with the pages; the keeper's own work runs in a thread beside them."""
 
-    def __init__(self, serving: Serving) -> None:
+    def __init__(self, serving: WebhookOptions) -> None:
         self._serving = serving
         self._thread: _KeeperThread | None = None
         super().__init__()
@@ -203,7 +203,7 @@ class _KeeperArbiter(BaseApplication):  # type: ignore[misc]
 
 
 class _KeeperThread:
-    def __init__(self, serving: Serving) -> None:
+    def __init__(self, serving: WebhookOptions) -> None:
         self._serving = serving
         self._loop = asyncio.new_event_loop()
         self._task: asyncio.Task[None] | None = None
@@ -245,11 +245,11 @@ class _KeeperThread:
         store = await serving.connect()
         try:
             keeper = Keeper(store, serving.keeping)
-            knowledge = Knowledge(store, serving.keeping.guarding, told=keeper.announcer.troubled)
-            self._pages = create_pages(keeper, knowledge, serving.registration)
+            cluster_state = ClusterState(store, serving.keeping.scope, told=keeper.announcer.troubled)
+            self._pages = create_pages(keeper, cluster_state, serving.registration)
             self._begun.set()
             async with asyncio.TaskGroup() as group:
                 group.create_task(keeper.run())
-                group.create_task(knowledge.run_configuration())
+                group.create_task(cluster_state.run_configuration())
         finally:
             await store.close()

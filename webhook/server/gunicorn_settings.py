@@ -13,7 +13,7 @@ WORKER_SILENCE_SECONDS = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Listening:
+class ReviewPort:
     host: str = "0.0.0.0"  # noqa: S104 - the API server comes from another machine
     port: int = 8443
     workers: int = 1
@@ -26,7 +26,7 @@ class Listening:
 class ReviewArbiter(BaseApplication):  # type: ignore[misc]
     """Runs until SIGTERM; `build` makes the application inside each worker, after the fork."""
 
-    def __init__(self, build: Callable[[], Served], listening: Listening) -> None:
+    def __init__(self, build: Callable[[], Served], listening: ReviewPort) -> None:
         self._build = build
         self._listening = listening
         super().__init__()

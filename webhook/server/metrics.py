@@ -8,9 +8,9 @@ from argocd.engine.judge import Judgement
 from argocd.judging.case import Action
 from certs.key_pair import CertificateError, KeyPair
 from tiphys import logs, metrics
-from webhook.admission.review import Answer, Review
-from webhook.injection.inject import Reason
-from webhook.keeper.worker_reports import Denial, Reporter
+from webhook.admission.review import Review, ReviewAnswer
+from webhook.injection.inject import InjectionReason
+from webhook.keeper.worker_reports import Denial, WorkerReporter
 
 if TYPE_CHECKING:
     from prometheus_client import Counter
@@ -61,10 +61,10 @@ JUDGED_KINDS = frozenset({"AppProject", "Application", "ApplicationSet", "Secret
 log = logs.get_logger()
 
 
-class Counting:
+class WorkerMetrics:
     """Observes the server and listens to the decisions of one worker."""
 
-    def __init__(self, reporter: Reporter) -> None:
+    def __init__(self, reporter: WorkerReporter) -> None:
         self._reporter = reporter
         self._answers: dict[tuple[str, str, str, bool], int] = {}
         self._seconds: dict[str, list[float]] = {}
@@ -72,7 +72,7 @@ class Counting:
         self._reviews: dict[tuple[str, str, str, bool], Counter] = {}
         self._findings: dict[tuple[str, str], Counter] = {}
 
-    def answered(self, path: str, review: Review, answer: Answer, seconds: float) -> None:
+    def answered(self, path: str, review: Review, answer: ReviewAnswer, seconds: float) -> None:
         """Counted here, and told to the metrics when the loop has answered all that had come by now.
 
         Processes share these metrics, and each touch of one costs a review as much as reading its fields.
@@ -142,5 +142,5 @@ class Counting:
                 },
             )
 
-    def injected(self, reason: Reason) -> None:
+    def injected(self, reason: InjectionReason) -> None:
         INJECTIONS.labels(reason.value).inc()

@@ -20,7 +20,7 @@ from tiphys import logs
 from tiphys.errors import SurroundingsError
 from tiphys.running import Running
 from webhook.keeper.keeper import STOPPING
-from webhook.server.children import Serving, run_keeper, run_workers
+from webhook.server.children import WebhookOptions, run_keeper, run_workers
 
 FIRST_CERTIFICATE_SECONDS = 120.0
 KEEPER_GRACE_SECONDS = 10.0
@@ -30,7 +30,7 @@ Child = multiprocessing.process.BaseProcess
 log = logs.get_logger()
 
 
-async def serve(running: Running, serving: Serving) -> None:
+async def serve(running: Running, serving: WebhookOptions) -> None:
     """`tiphys webhook`, until it is asked to stop."""
     base = serving.keeping.folder
     base.mkdir(parents=True, exist_ok=True)
@@ -56,7 +56,7 @@ async def serve(running: Running, serving: Serving) -> None:
                 child.join()
 
 
-def _start(name: str, target: Callable[[Serving], None], serving: Serving) -> Child:
+def _start(name: str, target: Callable[[WebhookOptions], None], serving: WebhookOptions) -> Child:
     # A fresh interpreter rather than a fork: the parent has an event loop, and gRPC and TLS dislike forks.
     child = multiprocessing.get_context("spawn").Process(target=target, args=(serving,), name=name)
     child.start()
@@ -105,7 +105,7 @@ async def _certificate(folder: Path) -> None:
     )
 
 
-async def _end(children: list[Child], serving: Serving) -> None:
+async def _end(children: list[Child], serving: WebhookOptions) -> None:
     """Workers first, so that reviews are answered to the end; the keeper still shows that we are not ready."""
     patience = serving.listening.drain_seconds + KEEPER_GRACE_SECONDS * 2
     for child, seconds in zip(reversed(children), (patience, KEEPER_GRACE_SECONDS), strict=False):

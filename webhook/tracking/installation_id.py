@@ -7,11 +7,11 @@ from argocd import names, reading
 from argocd.engine.configuration_file import parse_text
 from argocd.judging.configuration import Configuration
 from argocd.settings.argocd_cm import read_settings
-from argocd.tracking.installation_ids import Step, next_step
+from argocd.tracking.installation_ids import InstallationIdStep, next_step
 from kube.errors import ConflictError, NotFoundError
 from kube.resources import APPLICATIONS, CONFIG_MAPS
 from kube.store import Object, PatchKind, Store
-from webhook.admission.cluster_state import Guarding
+from webhook.admission.cluster_state import Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,15 +22,15 @@ class InstallationId:
     applications: int
 
 
-async def read_installation_id(store: Store, guarding: Guarding) -> tuple[InstallationId, Object | None]:
+async def read_installation_id(store: Store, scope: Scope) -> tuple[InstallationId, Object | None]:
     try:
-        held = await store.get(CONFIG_MAPS, name=names.ARGOCD_CM, namespace=guarding.argocd_namespace)
+        held = await store.get(CONFIG_MAPS, name=names.ARGOCD_CM, namespace=scope.argocd_namespace)
     except NotFoundError:
         held = None
     data = reading.mapping(held, "data")
     value = reading.text(data, names.INSTALLATION_ID_KEY) if names.INSTALLATION_ID_KEY in data else None
     count = 0
-    for namespace in (guarding.argocd_namespace, *guarding.application_namespaces):
+    for namespace in (scope.argocd_namespace, *scope.application_namespaces):
         page = await store.list(APPLICATIONS, namespace=namespace, limit=500)
         count += len(page.items)
         while page.continue_token:
@@ -41,7 +41,7 @@ async def read_installation_id(store: Store, guarding: Guarding) -> tuple[Instal
     return InstallationId(value=value, applications=count), held
 
 
-async def write_installation_id(store: Store, guarding: Guarding, held: Object) -> str:
+async def write_installation_id(store: Store, scope: Scope, held: Object) -> str:
     """A new id into argocd-cm; raises `ConflictError` if it changed since it was read."""
     fresh = str(uuid.uuid4())
     patch = {
@@ -49,37 +49,37 @@ async def write_installation_id(store: Store, guarding: Guarding, held: Object) 
         "data": {names.INSTALLATION_ID_KEY: fresh},
     }
     await store.patch(
-        CONFIG_MAPS, patch, name=names.ARGOCD_CM, namespace=guarding.argocd_namespace, kind=PatchKind.MERGE
+        CONFIG_MAPS, patch, name=names.ARGOCD_CM, namespace=scope.argocd_namespace, kind=PatchKind.MERGE
     )
     return fresh
 
 
-async def ensure_installation_id(store: Store, guarding: Guarding) -> str:
+async def ensure_installation_id(store: Store, scope: Scope) -> str:
     """What the leader does by itself; the line says what happened, empty if there was nothing to do."""
-    configuration = await _configuration(store, guarding)
+    configuration = await _configuration(store, scope)
     if configuration is None:
         return ""
-    found, held = await read_installation_id(store, guarding)
+    found, held = await read_installation_id(store, scope)
     settings = read_settings(held, configuration=configuration)
     step = next_step(settings, configuration=configuration, application_count=found.applications)
-    if step is Step.TELL:
+    if step is InstallationIdStep.TELL:
         return (
             f"argocd-cm has no {names.INSTALLATION_ID_KEY}, and {found.applications} Applications exist:"
             " `tiphys installation-id ensure` tells what setting one means"
         )
-    if step is not Step.GENERATE or held is None:
+    if step is not InstallationIdStep.GENERATE or held is None:
         return ""
     try:
-        fresh = await write_installation_id(store, guarding, held)
+        fresh = await write_installation_id(store, scope, held)
     except ConflictError:
-        return await ensure_installation_id(store, guarding)
+        return await ensure_installation_id(store, scope)
     return f"generated the installation id {fresh}"
 
 
-async def _configuration(store: Store, guarding: Guarding) -> Configuration | None:
+async def _configuration(store: Store, scope: Scope) -> Configuration | None:
     """None where it is broken: then nothing is written until somebody has mended it."""
     try:
-        held = await store.get(CONFIG_MAPS, name=names.TIPHYS_CONFIG_MAP, namespace=guarding.home)
+        held = await store.get(CONFIG_MAPS, name=names.TIPHYS_CONFIG_MAP, namespace=scope.home)
     except NotFoundError:
         return Configuration()
     configuration, problems = parse_text(reading.text(held, "data", names.TIPHYS_CONFIG_KEY))

@@ -15,14 +15,14 @@ from argocd.engine.directory import Directory, Shelf
 from argocd.judging.case import Surroundings
 from argocd.judging.configuration import Configuration
 from argocd.settings.argocd_cm import TrackingMethod, read_settings
-from argocd.tracking.marks import Marks
+from argocd.tracking.marks import TrackingMarks
 from argocd.tracking.migration import Migration, Risk, migrate
 from argocd.tracking.owners import is_deployed_here
 from kube.errors import ConflictError, NotFoundError
 from kube.resources import APPLICATIONS, CONFIG_MAPS, SECRETS
 from kube.store import Object, PatchKind, Resource, Store
 from tiphys.errors import SurroundingsError
-from webhook.admission.cluster_state import Guarding
+from webhook.admission.cluster_state import Scope
 
 PAGE = 500
 SIDE_BY_SIDE = 8
@@ -32,7 +32,7 @@ ATTEMPTS = 3
 """An object that somebody else writes at the same moment is read again this often."""
 
 
-class Cluster(Store, Protocol):
+class MigrationStore(Store, Protocol):
     async def discover(self, *, group: str, version: str) -> dict[str, Resource]: ...
 
 
@@ -73,20 +73,20 @@ class Move:
     switched: bool = False
 
 
-class Migrating:
+class MethodMigration:
     """One move of one Argo CD; `really` is False for a dry run, which writes nothing."""
 
     def __init__(
         self,
-        store: Cluster,
-        guarding: Guarding,
+        store: MigrationStore,
+        scope: Scope,
         *,
         to: TrackingMethod,
         really: bool,
         told: Callable[[Moved], None] = lambda _: None,
     ) -> None:
         self._store = store
-        self._guarding = guarding
+        self._scope = scope
         self._to = to
         self._really = really
         self._told = told
@@ -131,21 +131,19 @@ class Migrating:
         return pending
 
     async def _surroundings(self) -> tuple[Surroundings, Object]:
-        guarding = self._guarding
-        configuration = await _configuration(self._store, guarding)
+        scope = self._scope
+        configuration = await _configuration(self._store, scope)
         try:
-            held = await self._store.get(
-                CONFIG_MAPS, name=names.ARGOCD_CM, namespace=guarding.argocd_namespace
-            )
+            held = await self._store.get(CONFIG_MAPS, name=names.ARGOCD_CM, namespace=scope.argocd_namespace)
         except NotFoundError as error:
             raise SurroundingsError(
-                f"there is no ConfigMap {names.ARGOCD_CM} in {guarding.argocd_namespace}:"
+                f"there is no ConfigMap {names.ARGOCD_CM} in {scope.argocd_namespace}:"
                 " is that Argo CD's namespace (--argocd-namespace)?"
             ) from error
-        directory = Directory(argocd_namespace=guarding.argocd_namespace, known=[Shelf.SECRETS])
+        directory = Directory(argocd_namespace=scope.argocd_namespace, known=[Shelf.SECRETS])
         page = await self._store.list(
             SECRETS,
-            namespace=guarding.argocd_namespace,
+            namespace=scope.argocd_namespace,
             label_selector=f"{names.SECRET_TYPE}={names.SECRET_TYPE_CLUSTER}",
         )
         for secret in page.items:
@@ -154,7 +152,7 @@ class Migrating:
         return Surroundings(settings=settings, configuration=configuration, neighbours=directory), held
 
     async def _listed(self, surroundings: Surroundings) -> AsyncIterator[Listed]:
-        for namespace in (self._guarding.argocd_namespace, *self._guarding.application_namespaces):
+        for namespace in (self._scope.argocd_namespace, *self._scope.application_namespaces):
             token, more = "", True
             while more:
                 page = await self._store.list(
@@ -179,7 +177,7 @@ class Migrating:
             migration = self._migration(thing, listed, surroundings)
             if migration.risk is not Risk.NONE:
                 return Moved(listed, trouble=migration.risk.value)
-            if migration.prepare == Marks():
+            if migration.prepare == TrackingMarks():
                 return Moved(listed)
             if not self._really:
                 return Moved(listed, prepared=True)
@@ -199,7 +197,9 @@ class Migrating:
             destination_namespace=listed.namespace,
         )
 
-    async def _mark(self, resource: Resource, thing: Object, marks: Marks, *, namespace: str | None) -> None:
+    async def _mark(
+        self, resource: Resource, thing: Object, marks: TrackingMarks, *, namespace: str | None
+    ) -> None:
         metadata = {
             "resourceVersion": thing["metadata"]["resourceVersion"],
             "labels": dict(marks.labels),
@@ -230,7 +230,7 @@ class Migrating:
                 CONFIG_MAPS,
                 patch,
                 name=names.ARGOCD_CM,
-                namespace=self._guarding.argocd_namespace,
+                namespace=self._scope.argocd_namespace,
                 kind=PatchKind.MERGE,
             )
         except ConflictError as error:
@@ -253,13 +253,13 @@ def _resources(application: Object) -> Iterator[Listed]:
             )
 
 
-async def _configuration(store: Store, guarding: Guarding) -> Configuration:
+async def _configuration(store: Store, scope: Scope) -> Configuration:
     try:
-        held = await store.get(CONFIG_MAPS, name=names.TIPHYS_CONFIG_MAP, namespace=guarding.home)
+        held = await store.get(CONFIG_MAPS, name=names.TIPHYS_CONFIG_MAP, namespace=scope.home)
     except NotFoundError:
         held = {}
     configuration, problems = parse_text(reading.text(held, "data", names.TIPHYS_CONFIG_KEY))
     if problems:
-        raise SurroundingsError(f"ConfigMap {guarding.home}/{names.TIPHYS_CONFIG_MAP}: {problems[0]}")
-    argocd = replace(configuration.argocd, namespace=guarding.argocd_namespace)
+        raise SurroundingsError(f"ConfigMap {scope.home}/{names.TIPHYS_CONFIG_MAP}: {problems[0]}")
+    argocd = replace(configuration.argocd, namespace=scope.argocd_namespace)
     return replace(configuration, argocd=argocd)

@@ -15,8 +15,8 @@ from cryptography.x509.oid import NameOID
 
 from certs.key_pair import fingerprint
 from sidecars.wire.auth.caller import Caller
-from sidecars.wire.auth.methods import Evidence, IdentityError, Method, Refusal
-from sidecars.wire.auth.passwords import BusyError, PasswordMethod
+from sidecars.wire.auth.methods import CallCredentials, IdentityError, Method, Refusal
+from sidecars.wire.auth.passwords import PasswordMethod, TooManyLoginsError
 from sidecars.wire.auth.tokens import Holder, Mode, Pair, TokenError, Tokens
 from sidecars.wire.auth.trust import Trust
 from sidecars.wire.refusals import RefusalLog, RefusedError, unauthenticated
@@ -219,7 +219,7 @@ class Authenticator:
         self, caller: Caller, credentials: Mapping[str, str], *, words: str = FAILED
     ) -> str:
         self._check_connection(caller, words=words)
-        evidence = Evidence(
+        evidence = CallCredentials(
             certificate=caller.chain[0] if caller.chain else None,
             metadata=caller.metadata,
             credentials=credentials,
@@ -228,7 +228,7 @@ class Authenticator:
             agent = await self._rules.method.identify(evidence)
         except IdentityError as error:
             raise unauthenticated(words, reason=str(error), label=error.refusal) from error
-        except BusyError as error:
+        except TooManyLoginsError as error:
             raise RefusedError(
                 grpc.StatusCode.UNAVAILABLE, str(error), reason=str(error), label="busy"
             ) from error

@@ -31,7 +31,7 @@ _PRINTABLE_STRING, _UTF8_STRING = 0x13, 0x0C
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class GoSubject:
     """`values` are the places in `text` where an attribute's value stands."""
 
     text: str
@@ -50,7 +50,7 @@ class Subject:
         return False
 
 
-def go_subject(name: x509.Name) -> Subject:
+def go_subject(name: x509.Name) -> GoSubject:
     """Raises ValueError for values that are no printable text."""
     known: dict[str, list[str]] = {oid: [] for oid in _NAMES}
     others = []
@@ -74,7 +74,7 @@ def go_subject(name: x509.Name) -> Subject:
             text += ("+" if place else "," if text else "") + f"{label}="
             values.append((len(text), len(text) + len(_escaped(value))))
             text += _escaped(value)
-    return Subject(
+    return GoSubject(
         text=",".join(filter(None, [text, *reversed(others)])),
         values=tuple(values),
         common_names=common_names,

@@ -47,7 +47,7 @@ class IdentityError(CallError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class CallCredentials:
     """What a call brings along. The certificate has been verified by the time a method sees it."""
 
     certificate: x509.Certificate | None = None
@@ -61,7 +61,7 @@ class Method(Protocol):
     @property
     def name(self) -> str: ...
 
-    async def identify(self, evidence: Evidence) -> str:
+    async def identify(self, evidence: CallCredentials) -> str:
         """The agent's name; raises IdentityError."""
         ...
 
@@ -70,7 +70,7 @@ def is_agent_name(name: str) -> bool:
     return _LABEL.fullmatch(name) is not None
 
 
-class Pattern:
+class NamePattern:
     """A search in linear time whose first group is a name."""
 
     def __init__(self, text: str) -> None:
@@ -111,10 +111,10 @@ def _checked(name: str, *, source: str) -> str:
 class SubjectMethod:
     """The subject as Go writes it. Exactly one common name: of several, libraries disagree which counts."""
 
-    pattern: Pattern
+    pattern: NamePattern
     name: ClassVar[str] = "mtls"
 
-    async def identify(self, evidence: Evidence) -> str:
+    async def identify(self, evidence: CallCredentials) -> str:
         certificate = _certificate(evidence)
         try:
             subject = go_subject(certificate.subject)
@@ -141,10 +141,10 @@ class SubjectMethod:
 class UriMethod:
     """The URIs among the alternative names, such as SPIFFE ids. Those that match must name one agent."""
 
-    pattern: Pattern
+    pattern: NamePattern
     name: ClassVar[str] = "mtls"
 
-    async def identify(self, evidence: Evidence) -> str:
+    async def identify(self, evidence: CallCredentials) -> str:
         certificate = _certificate(evidence)
         try:
             names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -174,10 +174,10 @@ class HeaderMethod:
     """A header that a mesh's sidecar wrote. Only for a plaintext listener that nothing else can reach."""
 
     header: str
-    pattern: Pattern
+    pattern: NamePattern
     name: ClassVar[str] = "header"
 
-    async def identify(self, evidence: Evidence) -> str:
+    async def identify(self, evidence: CallCredentials) -> str:
         values = evidence.metadata.get(self.header.lower(), ())
         if not values:
             raise IdentityError(Refusal.ABSENT, f"header {self.header!r} was not found in the call")
@@ -192,7 +192,7 @@ class HeaderMethod:
         return _checked(found[0], source=f"header {self.header!r}")
 
 
-def _certificate(evidence: Evidence) -> x509.Certificate:
+def _certificate(evidence: CallCredentials) -> x509.Certificate:
     if evidence.certificate is None:
         raise IdentityError(Refusal.ABSENT, "the call came without a client certificate")
     return evidence.certificate
@@ -202,8 +202,8 @@ def certificate_method(config: str) -> SubjectMethod | UriMethod:
     """`subject:<pattern>`, `uri:<pattern>`, or a bare pattern for the subject."""
     source, colon, pattern = config.partition(":")
     if colon and source == "uri":
-        return UriMethod(Pattern(pattern))
-    return SubjectMethod(Pattern(pattern if colon and source == "subject" else config))
+        return UriMethod(NamePattern(pattern))
+    return SubjectMethod(NamePattern(pattern if colon and source == "subject" else config))
 
 
 def header_method(config: str) -> HeaderMethod:
@@ -211,4 +211,4 @@ def header_method(config: str) -> HeaderMethod:
     header, colon, pattern = config.partition(":")
     if not header or not colon:
         raise CallError(f"header:{config}: write header:<name>:<pattern>")
-    return HeaderMethod(header, Pattern(pattern))
+    return HeaderMethod(header, NamePattern(pattern))

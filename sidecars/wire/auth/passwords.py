@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import bcrypt
 
-from sidecars.wire.auth.methods import Evidence, IdentityError, Refusal, is_agent_name
+from sidecars.wire.auth.methods import CallCredentials, IdentityError, Refusal, is_agent_name
 from tiphys.errors import CallError, SurroundingsError
 
 _HASH = re.compile(r"\$2[abxy]\$(\d\d)\$[./A-Za-z0-9]{53}")
@@ -26,7 +26,7 @@ SIDE_BY_SIDE = 2
 PATIENCE_SECONDS = 10.0
 
 
-class BusyError(SurroundingsError):
+class TooManyLoginsError(SurroundingsError):
     """More logins at once than can be checked: come back later."""
 
 
@@ -71,7 +71,7 @@ class PasswordMethod:
     def knows(self, agent: str) -> bool:
         return agent in self._accounts.hashes
 
-    async def identify(self, evidence: Evidence) -> str:
+    async def identify(self, evidence: CallCredentials) -> str:
         name = evidence.credentials.get("clientid", "")
         password = evidence.credentials.get("clientsecret", "").encode()
         known = self._accounts.hashes.get(name)
@@ -80,7 +80,7 @@ class PasswordMethod:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await self._turn.acquire()
         except TimeoutError as error:
-            raise BusyError("too many logins with a password at once; try again later") from error
+            raise TooManyLoginsError("too many logins with a password at once; try again later") from error
         check = asyncio.ensure_future(
             asyncio.to_thread(_matches, password if readable else b"-", known or self._accounts.decoy())
         )

@@ -18,12 +18,12 @@ from grpc import aio
 from sidecars.wire import capabilities
 from sidecars.wire.auth.passwords import Login
 from sidecars.wire.auth.tokens import Holder, Mode, TokenError, peek
-from sidecars.wire.capabilities import Announcement, grouped
+from sidecars.wire.capabilities import Capabilities, grouped
 from sidecars.wire.client.pinning import pinned
 from sidecars.wire.events import AGENT_SOURCE, Event
 from sidecars.wire.generated.auth_pb2 import AuthRequest, AuthResponse, RefreshTokenRequest
 from sidecars.wire.generated.version_pb2 import VersionRequest, VersionResponse
-from sidecars.wire.streams import DEFAULT_MAX_MESSAGE_BYTES, Stream, StreamLostError
+from sidecars.wire.streams import DEFAULT_MAX_MESSAGE_BYTES, EventStream, StreamLostError
 from sidecars.wire.tls import Material, channel_credentials
 from tiphys.errors import CallError, SurroundingsError
 
@@ -62,7 +62,7 @@ class DialError(SurroundingsError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dialing:
+class DialOptions:
     """`material` None means plaintext. `skip_verification` believes whatever certificate is shown."""
 
     host: str
@@ -79,8 +79,8 @@ class Dialing:
     max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
     principal_takes: int = 0
     """Bytes of one message, where an earlier stream has shown it and the principal does not announce it."""
-    announcement: Announcement = field(
-        default_factory=lambda: Announcement(frozenset({capabilities.BATCHES, capabilities.RANGES}))
+    announcement: Capabilities = field(
+        default_factory=lambda: Capabilities(frozenset({capabilities.BATCHES, capabilities.RANGES}))
     )
 
     def check(self) -> None:
@@ -99,18 +99,20 @@ class Dialing:
 
 
 @dataclass(frozen=True, slots=True)
-class Principal:
+class PrincipalInfo:
     """What it said of itself."""
 
     version: str
     namespace: str
-    announced: Announcement
+    announced: Capabilities
 
 
 class AgentConnection:
     """An open stream to the principal, and the calls that may be made beside it."""
 
-    def __init__(self, dialing: Dialing, channel: Any, principal: Principal, tokens: AuthResponse) -> None:
+    def __init__(
+        self, dialing: DialOptions, channel: Any, principal: PrincipalInfo, tokens: AuthResponse
+    ) -> None:
         self._dialing = dialing
         self._channel = channel
         self._tokens = tokens
@@ -121,7 +123,7 @@ class AgentConnection:
         self._call = channel.stream_stream("/eventstreamapi.EventStream/Subscribe")(
             metadata=[("authorization", tokens.accessToken), *self._announcement().metadata()]
         )
-        self._stream = Stream(
+        self._stream = EventStream(
             read=lambda: self._unless_closed(self._call.read()),
             write=lambda raw: self._unless_closed(self._call.write(raw)),
             extensions=self.extensions,
@@ -180,14 +182,14 @@ class AgentConnection:
                 raise
         raise StreamLostError("the stream was closed on our side", code="CANCELLED")
 
-    def _announcement(self) -> Announcement:
+    def _announcement(self) -> Capabilities:
         ours = replace(self._dialing.announcement, max_message_bytes=self._dialing.max_message_bytes)
         if self._dialing.compression:
             return replace(ours, extensions=ours.extensions | {capabilities.GZIP})
         return ours
 
 
-async def connect(dialing: Dialing) -> AgentConnection:
+async def connect(dialing: DialOptions) -> AgentConnection:
     """One attempt; raises DialError with the reason."""
     dialing.check()
     channel = await _channel(dialing)
@@ -195,7 +197,7 @@ async def connect(dialing: Dialing) -> AgentConnection:
         answer, metadata = await _called(
             channel, "/versionapi.Version/Version", VersionRequest(), VersionResponse
         )
-        announced = Announcement.of(metadata)
+        announced = Capabilities.of(metadata)
         version = answer.version.removeprefix(VERSION_PREFIX)
         tokens, _ = await _called(
             channel,
@@ -210,20 +212,20 @@ async def connect(dialing: Dialing) -> AgentConnection:
             AuthResponse,
         )
         return AgentConnection(
-            dialing, channel, Principal(version, tokens.principalNamespace, announced), tokens
+            dialing, channel, PrincipalInfo(version, tokens.principalNamespace, announced), tokens
         )
     except BaseException:
         await channel.close()
         raise
 
 
-def _credentials(dialing: Dialing) -> dict[str, str]:
+def _credentials(dialing: DialOptions) -> dict[str, str]:
     if dialing.login is None:
         return {}
     return {"clientid": dialing.login.name, "clientsecret": dialing.login.password}
 
 
-async def _channel(dialing: Dialing) -> Any:
+async def _channel(dialing: DialOptions) -> Any:
     keepalive = dialing.keepalive_seconds or DEFAULT_KEEPALIVE_SECONDS
     options: list[tuple[str, Any]] = [
         ("grpc.max_receive_message_length", dialing.max_message_bytes),

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from random import Random
 
-from sidecars.wire.client.dialer import AgentConnection, DialError, Dialing, connect
+from sidecars.wire.client.dialer import AgentConnection, DialError, DialOptions, connect
 from sidecars.wire.refusals import RefusalLog
 from sidecars.wire.streams import StreamLostError
 from sidecars.wire.tls import Material
@@ -29,7 +29,7 @@ log = logs.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ConnectionStatus:
     """For health checks and status."""
 
     connected: bool = False
@@ -37,14 +37,14 @@ class Link:
     error: str = ""
 
 
-class Reconnecting:
+class Reconnector:
     """`run` serves one connection after the other until it is cancelled."""
 
     def __init__(
         self,
-        dialing: Dialing,
+        dialing: DialOptions,
         *,
-        changed: Callable[[Link], None] = lambda _link: None,
+        changed: Callable[[ConnectionStatus], None] = lambda _link: None,
         random: Random | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -56,7 +56,7 @@ class Reconnecting:
         self._connection: AgentConnection | None = None
         self._renewing = asyncio.Event()
         self._said = RefusalLog(time.monotonic)
-        self.link = Link()
+        self.link = ConnectionStatus()
 
     async def swap_material(self, material: Material) -> None:
         """Connect anew with it: certificates are shown once, when a connection begins."""
@@ -81,7 +81,11 @@ class Reconnecting:
                 continue
             attempts = 1 if time.monotonic() - began > GOOD_SECONDS else attempts + 1
             pause = self._pause(attempts, hopeless=getattr(error, "hopeless", False))
-            self._tell(Link(connected=False, attempts=attempts, error=str(error or "the principal hung up")))
+            self._tell(
+                ConnectionStatus(
+                    connected=False, attempts=attempts, error=str(error or "the principal hung up")
+                )
+            )
             # The same words once a minute: an outage may last for days.
             if (missed := self._said.turn(("not connected", self.link.error))) is not None:
                 context = {logs.REASON: self.link.error, logs.SECONDS: round(pause, 1), "again": missed}
@@ -98,7 +102,7 @@ class Reconnecting:
         self._connection = connection
         try:
             if not self._renewing.is_set():  # or the certificates changed on the way
-                self._tell(Link(connected=True))
+                self._tell(ConnectionStatus(connected=True))
                 await serve(connection)
         finally:
             self._connection = None
@@ -123,6 +127,6 @@ class Reconnecting:
         bound = min(FIRST_PAUSE_SECONDS * FACTOR ** min(attempt, 32), ceiling)
         return self._random.uniform(bound / 4, bound)
 
-    def _tell(self, link: Link) -> None:
+    def _tell(self, link: ConnectionStatus) -> None:
         self.link = link
         self._changed(link)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 from sidecars.wire import capabilities
-from sidecars.wire.capabilities import Announcement
+from sidecars.wire.capabilities import Capabilities
 from sidecars.wire.streams import DEFAULT_MAX_MESSAGE_BYTES
 from sidecars.wire.tls import Material
 from tiphys.errors import CallError
@@ -15,7 +15,7 @@ MAX_STREAM_SECONDS = 24 * 60 * 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listening:
+class ListenOptions:
     """`material` None means plaintext, for a mesh that does the rest.
 
     No host means every interface, and port 0 one that the system chooses.
@@ -28,8 +28,8 @@ class Listening:
     max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
     keepalive_min_seconds: float = 0
     max_stream_seconds: float = MAX_STREAM_SECONDS
-    announcement: Announcement = field(
-        default_factory=lambda: Announcement(frozenset({capabilities.BATCHES, capabilities.RANGES}))
+    announcement: Capabilities = field(
+        default_factory=lambda: Capabilities(frozenset({capabilities.BATCHES, capabilities.RANGES}))
     )
 
     @property
@@ -38,7 +38,7 @@ class Listening:
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
     @property
-    def announced(self) -> Announcement:
+    def announced(self) -> Capabilities:
         return replace(self.announcement, max_message_bytes=self.max_message_bytes)
 
     @property
@@ -55,7 +55,7 @@ class Listening:
             raise CallError(f"--grpc-max-message-size: at least {MAX_LOGIN_BYTES} bytes are needed")
 
 
-def server_options(listening: Listening) -> list[tuple[str, int]]:
+def server_options(listening: ListenOptions) -> list[tuple[str, int]]:
     # Go clients ping every 10 s at most; grpc's own default would close them at once.
     ping_milliseconds = int((listening.keepalive_min_seconds or 9) * 1000)
     return [

@@ -19,13 +19,13 @@ from sidecars.wire import capabilities
 from sidecars.wire.auth.authenticator import Authenticator, LoginRequest, Rules
 from sidecars.wire.auth.blocklist import Blocklist
 from sidecars.wire.auth.caller import Caller, caller_of
-from sidecars.wire.capabilities import Announcement
+from sidecars.wire.capabilities import Capabilities
 from sidecars.wire.generated.auth_pb2 import AuthRequest, AuthResponse, RefreshTokenRequest
 from sidecars.wire.generated.version_pb2 import VersionResponse
 from sidecars.wire.refusals import RefusedError
-from sidecars.wire.server.listener import MAX_LOGIN_BYTES, Listening, server_options
-from sidecars.wire.server.sessions import Cut, Peer, Session, Sessions
-from sidecars.wire.streams import Stream, StreamLostError
+from sidecars.wire.server.listener import MAX_LOGIN_BYTES, ListenOptions, server_options
+from sidecars.wire.server.sessions import AuthenticatedAgent, Cut, OpenStream, OpenStreams
+from sidecars.wire.streams import EventStream, StreamLostError
 from sidecars.wire.tls import Material, ServerCredentials
 from sidecars.wire.waiting import first_of
 from tiphys import logs, metrics
@@ -39,7 +39,7 @@ FAREWELL_SECONDS = 5.0
 
 log = logs.get_logger()
 
-ServeStream = Callable[[Peer, Stream], Awaitable[None]]
+ServeStream = Callable[[AuthenticatedAgent, EventStream], Awaitable[None]]
 
 
 class Server:
@@ -49,7 +49,12 @@ class Server:
     """
 
     def __init__(
-        self, listening: Listening, rules: Rules, serve_stream: ServeStream, *, services: Sequence[Any] = ()
+        self,
+        listening: ListenOptions,
+        rules: Rules,
+        serve_stream: ServeStream,
+        *,
+        services: Sequence[Any] = (),
     ) -> None:
         listening.check(rules.method.name)
         if rules.method.name == "mtls" and rules.trust is None:
@@ -61,7 +66,7 @@ class Server:
         self._authenticator = Authenticator(rules, monotonic=time.monotonic)
         self._credentials: ServerCredentials | None = None
         self._server: Any = None
-        self.sessions = Sessions(now=lambda: datetime.now(UTC))
+        self.sessions = OpenStreams(now=lambda: datetime.now(UTC))
 
     async def start(self) -> int:
         """Begins to listen and returns the port."""
@@ -92,7 +97,7 @@ class Server:
         if self._server is not None:
             await self._server.stop(grace)
 
-    async def swap_material(self, material: Material) -> list[Peer]:
+    async def swap_material(self, material: Material) -> list[AuthenticatedAgent]:
         """New handshakes use it; open streams that its authorities do not vouch for are cut."""
         assert self._credentials is not None, "a plaintext listener has no certificates"
         if self._rules.trust is not None:
@@ -100,12 +105,12 @@ class Server:
         self._credentials.swap(material)
         return await self.recheck()
 
-    async def swap_blocklist(self, blocklist: Blocklist) -> list[Peer]:
+    async def swap_blocklist(self, blocklist: Blocklist) -> list[AuthenticatedAgent]:
         if self._rules.trust is not None:
             self._rules.trust.swap_blocklist(blocklist)
         return await self.recheck()
 
-    async def recheck(self) -> list[Peer]:
+    async def recheck(self) -> list[AuthenticatedAgent]:
         """Cut every open stream against which something speaks now; returns whose they were."""
         return await self.sessions.recheck(lambda peer: self._authenticator.complaint(peer.chain, peer.name))
 
@@ -181,7 +186,7 @@ class Server:
         except RefusedError as error:
             await self._refuse(context, caller_of(context), error, call="Subscribe")
 
-    async def _accepted(self, caller: Caller) -> Peer:
+    async def _accepted(self, caller: Caller) -> AuthenticatedAgent:
         holder = await self._authenticator.check(caller)
         state = self._rules.gate.accepts_streams()
         if state is not None:
@@ -191,15 +196,15 @@ class Server:
                 reason=f"state {state}",
                 label="not active",
             )
-        return Peer(
+        return AuthenticatedAgent(
             name=holder.agent,
             mode=holder.mode,
             address=caller.address,
-            announced=Announcement.of(caller.metadata),
+            announced=Capabilities.of(caller.metadata),
             shown=tuple(each.public_bytes(Encoding.DER) for each in caller.chain),
         )
 
-    async def _serve(self, session: Session, context: Any) -> None:
+    async def _serve(self, session: OpenStream, context: Any) -> None:
         """Ends with a code on which Go agents connect anew: with any other they would read on for ever."""
         peer = session.peer
         if not await self._begun(peer, context):
@@ -230,7 +235,7 @@ class Server:
             )
             await context.abort(grpc.StatusCode.UNAVAILABLE, "the stream failed on the principal's side")
 
-    async def _begun(self, peer: Peer, context: Any) -> bool:
+    async def _begun(self, peer: AuthenticatedAgent, context: Any) -> bool:
         """Before the stream may be cut: whoever cancels this has grpc send the metadata twice, which it refuses,
         and the agent never learns that it was cut off.
         """
@@ -242,8 +247,8 @@ class Server:
             return False
         return True
 
-    async def _served(self, peer: Peer, context: Any) -> None:
-        stream = Stream(
+    async def _served(self, peer: AuthenticatedAgent, context: Any) -> None:
+        stream = EventStream(
             read=context.read,
             write=context.write,
             extensions=self._listening.announcement.common(peer.announced),

@@ -11,7 +11,7 @@ from cryptography import x509
 
 from certs.key_pair import fingerprint
 from sidecars.wire.auth.tokens import Mode
-from sidecars.wire.capabilities import Announcement
+from sidecars.wire.capabilities import Capabilities
 from sidecars.wire.refusals import RefusedError
 
 # An agent has one; during a rolling restart two, of which the newer wins.
@@ -21,13 +21,13 @@ MAX_STREAMS = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Peer:
+class AuthenticatedAgent:
     """An authenticated agent at the other end of a stream."""
 
     name: str
     mode: Mode
     address: str = ""
-    announced: Announcement = field(default_factory=Announcement)
+    announced: Capabilities = field(default_factory=Capabilities)
     shown: Sequence[bytes] = field(default=(), repr=False)
     """Its certificates in DER. Read, with all their extensions, they would occupy ten times as much."""
 
@@ -58,8 +58,8 @@ class Cut:
         return cls(grpc.StatusCode.UNAVAILABLE, "the principal is stopping", "the principal is stopping")
 
 
-class Session:
-    def __init__(self, peer: Peer) -> None:
+class OpenStream:
+    def __init__(self, peer: AuthenticatedAgent) -> None:
         self.peer = peer
         self.cut_because: asyncio.Future[Cut] = asyncio.get_running_loop().create_future()
 
@@ -68,21 +68,21 @@ class Session:
             self.cut_because.set_result(cut)
 
 
-class Sessions:
+class OpenStreams:
     def __init__(self, *, now: Callable[[], datetime], limit: int = MAX_STREAMS) -> None:
         self._now = now
         self._limit = limit
-        self._open: dict[str, set[Session]] = {}
+        self._open: dict[str, set[OpenStream]] = {}
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
-    def __iter__(self) -> Iterator[Session]:
+    def __iter__(self) -> Iterator[OpenStream]:
         return iter([session for sessions in self._open.values() for session in sessions])
 
     @contextmanager
-    def opened(self, peer: Peer, *, max_age: float) -> Iterator[Session]:
+    def opened(self, peer: AuthenticatedAgent, *, max_age: float) -> Iterator[OpenStream]:
         """A session that is cut when its certificate ends or it has lived for `max_age` seconds.
 
         Raises RefusedError when this agent, or all of them, have more open than anybody needs.
@@ -94,7 +94,7 @@ class Sessions:
                 reason=f"{peer.name} has {len(self._open.get(peer.name, ()))} of {self._count} open streams",
                 label="too many streams",
             )
-        session = Session(peer)
+        session = OpenStream(peer)
         seconds, reason = max_age, "the stream is old: log in again"
         if chain := peer.chain:
             left = (chain[0].not_valid_after_utc - self._now()).total_seconds()
@@ -112,10 +112,12 @@ class Sessions:
             if not self._open[peer.name]:
                 del self._open[peer.name]
 
-    def of(self, agent: str) -> list[Session]:
+    def of(self, agent: str) -> list[OpenStream]:
         return list(self._open.get(agent, ()))
 
-    async def recheck(self, complaint: Callable[[Peer], str | None]) -> list[Peer]:
+    async def recheck(
+        self, complaint: Callable[[AuthenticatedAgent], str | None]
+    ) -> list[AuthenticatedAgent]:
         """Ask of every open stream whether it may go on; cut those about which there is a complaint."""
         cut = []
         for session in self:

@@ -7,9 +7,9 @@ import pytest
 from argocd import names
 from argocd.agents.acceptance import (
     Acceptance,
-    Change,
     Drift,
     Telling,
+    WatchedChange,
     agent_accepts,
     deletion_of_mirror,
     drift_of,
@@ -72,20 +72,20 @@ def test_an_agent_takes_what_its_mode_allows(
 @pytest.mark.parametrize(
     ("mode", "change", "before", "own", "telling"),
     [
-        (AUTONOMOUS, Change.ADDED, False, False, Telling(Message.CREATE, tracked=True)),
-        (MANAGED, Change.ADDED, False, False, Telling(None, tracked=True)),
-        (AUTONOMOUS, Change.ADDED, True, False, Telling(None, tracked=True)),
-        (AUTONOMOUS, Change.UPDATED, True, False, Telling(Message.SPEC_UPDATE, tracked=True)),
-        (MANAGED, Change.UPDATED, True, False, Telling(None, tracked=True)),
-        (AUTONOMOUS, Change.UPDATED, False, False, Telling(None, tracked=False)),
-        (AUTONOMOUS, Change.UPDATED, True, True, Telling(None, tracked=True)),
-        (AUTONOMOUS, Change.DELETED, True, False, Telling(Message.DELETE, tracked=False)),
-        (MANAGED, Change.DELETED, True, False, Telling(None, tracked=True)),
-        (AUTONOMOUS, Change.DELETED, False, False, Telling(Message.DELETE, tracked=False)),
+        (AUTONOMOUS, WatchedChange.ADDED, False, False, Telling(Message.CREATE, tracked=True)),
+        (MANAGED, WatchedChange.ADDED, False, False, Telling(None, tracked=True)),
+        (AUTONOMOUS, WatchedChange.ADDED, True, False, Telling(None, tracked=True)),
+        (AUTONOMOUS, WatchedChange.UPDATED, True, False, Telling(Message.SPEC_UPDATE, tracked=True)),
+        (MANAGED, WatchedChange.UPDATED, True, False, Telling(None, tracked=True)),
+        (AUTONOMOUS, WatchedChange.UPDATED, False, False, Telling(None, tracked=False)),
+        (AUTONOMOUS, WatchedChange.UPDATED, True, True, Telling(None, tracked=True)),
+        (AUTONOMOUS, WatchedChange.DELETED, True, False, Telling(Message.DELETE, tracked=False)),
+        (MANAGED, WatchedChange.DELETED, True, False, Telling(None, tracked=True)),
+        (AUTONOMOUS, WatchedChange.DELETED, False, False, Telling(Message.DELETE, tracked=False)),
     ],
 )
 def test_what_an_agent_tells_of_its_own_projects(
-    *, mode: Mode, change: Change, before: bool, own: bool, telling: Telling
+    *, mode: Mode, change: WatchedChange, before: bool, own: bool, telling: Telling
 ) -> None:
     assert own_object_changed(change, mode=mode, tracked=before, own_write=own) == telling
 

@@ -22,7 +22,7 @@ from argocd.agents.autonomous_projects import (
     unsettled_fields,
 )
 from argocd.agents.project_copies import settled_project
-from argocd.judging.case import Case, Kind, Operation, Surroundings, Writer
+from argocd.judging.case import Case, Kind, Operation, Surroundings, User
 from argocd.judging.configuration import Agents, Configuration, Role
 from argocd.judging.neighbours import Nothing
 from argocd.settings.argocd_cm import Settings
@@ -35,7 +35,7 @@ CONFIGURED = Configuration(
 ACCOUNT = "system:serviceaccount:argocd:"
 MARKED = {names.TIPHYS_AGENT: "edge-1"}
 SOURCE = {names.SOURCE_UID: "u"}
-EDGE_AGENT = Writer("system:serviceaccount:edge-1:agent")
+EDGE_AGENT = User("system:serviceaccount:edge-1:agent")
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_project_is_an_agents_by_its_marks(thing: Any, configuration: Configur
 
 def test_a_writer_may_be_a_mark_too() -> None:
     assert owner_for(project(), EDGE_AGENT, CONFIGURED) == "edge-1"
-    assert owner_for(project(), Writer("jane"), CONFIGURED) == ""
+    assert owner_for(project(), User("jane"), CONFIGURED) == ""
     assert owner_for(project(annotations={names.TIPHYS_AGENT: "edge-2"}), EDGE_AGENT, CONFIGURED) == "edge-2"
 
 
@@ -114,15 +114,13 @@ def test_a_mirror_is_kept_by_its_keeper(role: Role, allowed: set[str]) -> None:
         "system:serviceaccount:edge-2:agent",
     }
     assert {
-        user
-        for user in everybody
-        if may_change_mirror(Writer(user), owner="edge-1", surroundings=surroundings)
+        user for user in everybody if may_change_mirror(User(user), owner="edge-1", surroundings=surroundings)
     } == allowed
 
 
 def test_an_agent_without_a_name_owns_nothing() -> None:
     surroundings = Surroundings(Settings(), PLAIN, Nothing())
-    assert not may_change_mirror(Writer("jane"), owner="", surroundings=surroundings)
+    assert not may_change_mirror(User("jane"), owner="", surroundings=surroundings)
 
 
 def test_the_right_name_has_the_prefix_once() -> None:
@@ -180,10 +178,10 @@ def patched(
     kind: Kind = Kind.PROJECT,
     operation: Operation = Operation.CREATE,
     role: Role = Role.CONTROL_PLANE,
-    writer: Writer | None = None,
+    writer: User | None = None,
 ) -> list[str]:
     surroundings = Surroundings(Settings(), Configuration(role=role, agents=CONFIGURED.agents), Nothing())
-    case = Case(kind, item, surroundings, old, operation, writer or Writer("jane"))
+    case = Case(kind, item, surroundings, old, operation, writer or User("jane"))
     return [operation["path"] for operation in admission_patch(case)]
 
 

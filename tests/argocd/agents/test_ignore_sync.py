@@ -4,7 +4,7 @@ import pytest
 
 from argocd import names
 from argocd.agents import ignore_sync
-from argocd.agents.ignore_sync import Change
+from argocd.agents.ignore_sync import IgnoreSyncChange
 
 
 def labelled(
@@ -55,15 +55,15 @@ def test_the_label_counts_on_what_is_carried(thing: dict[str, Any], counts: obje
 @pytest.mark.parametrize(
     ("old", "new", "change"),
     [
-        (None, labelled("true"), Change.NONE),
-        (labelled("true"), labelled("true"), Change.NONE),
-        (labelled("TRUE"), labelled("false"), Change.NONE),
-        (labelled(), labelled("true"), Change.WITHDRAWN),
-        (labelled("TRUE"), labelled("true"), Change.WITHDRAWN),
-        (labelled("true"), labelled(), Change.SYNCED),
-        (labelled("true"), labelled("false"), Change.SYNCED),
-        (labelled(kind="ApplicationSet"), labelled("true", kind="ApplicationSet"), Change.NONE),
+        (None, labelled("true"), IgnoreSyncChange.NONE),
+        (labelled("true"), labelled("true"), IgnoreSyncChange.NONE),
+        (labelled("TRUE"), labelled("false"), IgnoreSyncChange.NONE),
+        (labelled(), labelled("true"), IgnoreSyncChange.WITHDRAWN),
+        (labelled("TRUE"), labelled("true"), IgnoreSyncChange.WITHDRAWN),
+        (labelled("true"), labelled(), IgnoreSyncChange.SYNCED),
+        (labelled("true"), labelled("false"), IgnoreSyncChange.SYNCED),
+        (labelled(kind="ApplicationSet"), labelled("true", kind="ApplicationSet"), IgnoreSyncChange.NONE),
     ],
 )
-def test_what_a_change_of_the_label_does(old: Any, new: Any, change: Change) -> None:
+def test_what_a_change_of_the_label_does(old: Any, new: Any, change: IgnoreSyncChange) -> None:
     assert ignore_sync.change(old, new) is change

@@ -10,7 +10,7 @@ from argocd import names
 from argocd.agents.routing import (
     AgentMapping,
     Mode,
-    Step,
+    RoutingStep,
     admits_application,
     agent_of_application,
     destination_verdict,
@@ -94,11 +94,11 @@ def test_every_step_is_told() -> None:
     assert route.goes
     assert route.because == "spec.destinations name it"
     assert route.steps == (
-        Step("spec.destinations[0].name", "dev-*", Verdict.NO, denies=True),
-        Step("spec.destinations[1].name", "pr[", Verdict.NO, problem=route.steps[1].problem),
-        Step("spec.destinations[2].server", "prod", Verdict.YES),
-        Step("spec.sourceNamespaces[0]", "dev", Verdict.NO),
-        Step("spec.sourceNamespaces[1]", "prod", Verdict.YES),
+        RoutingStep("spec.destinations[0].name", "dev-*", Verdict.NO, denies=True),
+        RoutingStep("spec.destinations[1].name", "pr[", Verdict.NO, problem=route.steps[1].problem),
+        RoutingStep("spec.destinations[2].server", "prod", Verdict.YES),
+        RoutingStep("spec.sourceNamespaces[0]", "dev", Verdict.NO),
+        RoutingStep("spec.sourceNamespaces[1]", "prod", Verdict.YES),
     )
     assert route.steps[1].problem
     assert [step.matched for step in route.steps] == [False, False, True, False, True]

@@ -5,7 +5,7 @@ import pytest
 
 from argocd import names
 from argocd.applications import application_sets
-from argocd.judging.neighbours import Cluster, Nothing
+from argocd.judging.neighbours import KnownCluster, Nothing
 from tests.argocd.fake_neighbours import Neighbourhood
 
 
@@ -146,7 +146,7 @@ def generated(name: str = "shop-a", project: str = "shop", **destination: str) -
 
 KNOWN = Neighbourhood(
     projects=[{"metadata": {"name": "shop"}}],
-    clusters=[Cluster(server="https://east.example.com", name="east")],
+    clusters=[KnownCluster(server="https://east.example.com", name="east")],
 )
 
 

@@ -5,11 +5,11 @@ import pytest
 from argocd import names
 from argocd.applications import destinations
 from argocd.applications.destinations import Resolution
-from argocd.judging.neighbours import Cluster, Nothing
+from argocd.judging.neighbours import KnownCluster, Nothing
 from tests.argocd.fake_neighbours import Neighbourhood
 
-EAST = Cluster(server="https://east.example.com", name="east")
-WEST = Cluster(server="https://west.example.com", name="west")
+EAST = KnownCluster(server="https://east.example.com", name="east")
+WEST = KnownCluster(server="https://west.example.com", name="west")
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_what_names_no_cluster_is_told_in_the_words_of_argo_cd(
 
 
 def test_two_clusters_with_one_name_are_both_told() -> None:
-    twin = Cluster(server="https://twin.example.com", name="east")
+    twin = KnownCluster(server="https://twin.example.com", name="east")
     found = destinations.resolve({"name": "east"}, neighbours=Neighbourhood(clusters=[EAST, twin]))
     assert found == Resolution(
         error="there are 2 clusters with the same name: [https://east.example.com https://twin.example.com]",
@@ -69,7 +69,7 @@ def test_its_own_cluster_needs_no_secret(fleet: Neighbourhood, destination: dict
 
 
 def test_a_secret_renames_its_own_cluster() -> None:
-    home = Cluster(server=names.IN_CLUSTER_SERVER, name="home")
+    home = KnownCluster(server=names.IN_CLUSTER_SERVER, name="home")
     known = Neighbourhood(clusters=[home])
     assert destinations.resolve({"server": home.server}, neighbours=known) == Resolution(cluster=home)
     assert destinations.resolve({"name": "home"}, neighbours=known) == Resolution(cluster=home)
@@ -78,7 +78,7 @@ def test_a_secret_renames_its_own_cluster() -> None:
 
 
 def test_its_own_cluster_can_be_switched_off() -> None:
-    known = Neighbourhood(clusters=[Cluster(server=names.IN_CLUSTER_SERVER, name="home")])
+    known = Neighbourhood(clusters=[KnownCluster(server=names.IN_CLUSTER_SERVER, name="home")])
     by_server = destinations.resolve(
         {"server": names.IN_CLUSTER_SERVER},
         neighbours=known,
@@ -98,7 +98,7 @@ def test_nothing_is_said_where_the_clusters_are_not_known() -> None:
 
 def test_nothing_is_said_of_its_own_name_where_only_names_are_known() -> None:
     class NamesOnly(Nothing):
-        def clusters_by_name(self, name: str) -> list[Cluster]:
+        def clusters_by_name(self, name: str) -> list[KnownCluster]:
             return []
 
     assert destinations.resolve({"name": "in-cluster"}, neighbours=NamesOnly()) is None

@@ -4,7 +4,7 @@ import pytest
 
 from argocd.applications import permissions
 from argocd.applications.destinations import Resolution
-from argocd.judging.neighbours import Cluster, Nothing
+from argocd.judging.neighbours import KnownCluster, Nothing
 from argocd.settings.argocd_cm import Settings
 from tests.argocd.fake_neighbours import Neighbourhood
 from tests.argocd.rules.asking import application, ask
@@ -13,7 +13,7 @@ GIT = "https://git.example.com/shop.git"
 SERVER = "https://east.example.com"
 SOURCE = {"repoURL": GIT, "path": "."}
 DESTINATION = {"server": SERVER, "namespace": "shop"}
-EAST = Cluster(server=SERVER, name="east")
+EAST = KnownCluster(server=SERVER, name="east")
 OPEN = {"sourceRepos": ["*"], "destinations": [{"server": "*", "namespace": "*"}]}
 
 
@@ -105,7 +105,7 @@ def test_what_belongs_to_the_project_alone_is_permitted() -> None:
     one = application(project="shop", source=SOURCE, destination=DESTINATION)
     known = Neighbourhood(
         projects=[project({})],
-        clusters=[Cluster(server=SERVER, name="east", project="shop")],
+        clusters=[KnownCluster(server=SERVER, name="east", project="shop")],
         repositories=[("secret", GIT, "shop")],
     )
     for rule in FORBIDDING:

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from argocd.applications import project_impact
-from argocd.judging.neighbours import Cluster
+from argocd.judging.neighbours import KnownCluster
 
-EU = Cluster(server="https://eu", name="eu")
+EU = KnownCluster(server="https://eu", name="eu")
 
 
 def application(name: str, *, url: str = "https://git/a", namespace: str = "shop", at: str = "argocd") -> Any:

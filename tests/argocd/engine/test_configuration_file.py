@@ -103,7 +103,7 @@ def test_every_key_is_read() -> None:
                 neutralize_copies=True,
                 installation_id=policy.InstallationIds.OFF,
             ),
-            impersonation=policy.Impersonation(behaviour=policy.Behaviour.PROPOSAL, check_writer=True),
+            impersonation=policy.ImpersonationOptions(behaviour=policy.Behaviour.PROPOSAL, check_writer=True),
         ),
         [],
     )

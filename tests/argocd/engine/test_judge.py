@@ -15,13 +15,13 @@ from argocd.judging.case import (
     Check,
     Finding,
     Kind,
-    Look,
     Object,
     Operation,
     Profile,
     Rule,
+    SharedLook,
     Surroundings,
-    Writer,
+    User,
 )
 from argocd.judging.configuration import Configuration, Exemption, NamespacePolicy
 from argocd.judging.memo import Remembered
@@ -69,7 +69,7 @@ def case(
     old: Object | None = None,
     operation: Operation | None = None,
     configuration: Configuration | None = None,
-    writer: Writer | None = None,
+    writer: User | None = None,
     kind: Kind = Kind.PROJECT,
 ) -> Case:
     return Case(
@@ -80,7 +80,7 @@ def case(
         surroundings=Surroundings(
             settings=Settings(), configuration=configuration or Configuration(), neighbours=Nothing()
         ),
-        writer=writer or Writer(),
+        writer=writer or User(),
     )
 
 
@@ -164,7 +164,7 @@ def test_an_object_that_is_being_deleted_passes(old: Object | None) -> None:
 
 
 def test_the_garbage_collector_passes() -> None:
-    collecting = case(operation=Operation.DELETE, writer=Writer(user=names.GARBAGE_COLLECTOR))
+    collecting = case(operation=Operation.DELETE, writer=User(user=names.GARBAGE_COLLECTOR))
     deleting = rule("deleting", operations=frozenset({Operation.DELETE}))
     assert judge(collecting, today=TODAY, rules=[deleting]) == []
 
@@ -272,7 +272,9 @@ def test_rules_that_share_a_look_are_asked_where_it_finds_something_and_where_it
         return found
 
     def telling(name: str) -> Rule:
-        return rule(name, check=Look(seen, lambda _, found: [Finding(name, "spec", one) for one in found]))
+        return rule(
+            name, check=SharedLook(seen, lambda _, found: [Finding(name, "spec", one) for one in found])
+        )
 
     rules = (telling("a"), telling("b"))
     assert judge(case(project(spec={"found": []})), today=TODAY, rules=rules) == []
@@ -299,7 +301,7 @@ def test_what_is_remembered_of_a_project_is_told_again_and_only_what_found_nothi
 
         return rule(
             name,
-            check=Look(Remembered(look), lambda _, found: [Finding(f"project/{name}", "spec", *found)]),
+            check=SharedLook(Remembered(look), lambda _, found: [Finding(f"project/{name}", "spec", *found)]),
         )
 
     rules = (looking("a"), rule("between"), looking("b"))

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from argocd import globs
 from argocd.globs import Verdict
-from argocd.globs.surprises import Kind, reads_as, surprises
+from argocd.globs.surprises import SurpriseKind, reads_as, surprises
 
 
-def said(pattern: str, separators: str = "") -> dict[Kind, str]:
+def said(pattern: str, separators: str = "") -> dict[SurpriseKind, str]:
     return {surprise.kind: surprise.message for surprise in reversed(surprises(pattern, separators))}
 
 
@@ -52,7 +52,7 @@ def test_a_plain_pattern_of_repositories_has_no_surprises(pattern: str) -> None:
     [("{prod*,prod}", "prod"), ("a{}", "a"), ("?{,}", "x"), ("{team-a*,team-a}", "team-a")],
 )
 def test_a_panic_comes_with_a_text_that_shows_it(pattern: str, text: str) -> None:
-    assert said(pattern)[Kind.PANICS] == f"Argo CD panics when it compares this with '{text}'"
+    assert said(pattern)[SurpriseKind.PANICS] == f"Argo CD panics when it compares this with '{text}'"
     assert globs.match(pattern, text) is Verdict.PANIC
 
 
@@ -89,19 +89,19 @@ def test_what_misleads_is_said(pattern: str, message: str) -> None:
 
 
 def test_two_stars_that_overlap_mislead_among_repositories_too() -> None:
-    assert Kind.MISLEADS in said("ab**b", "/")
+    assert SurpriseKind.MISLEADS in said("ab**b", "/")
     assert said("ab*b", "/") == {}
 
 
 @pytest.mark.parametrize("pattern", ["?*a" * 16, "*?a{b,c*}" * 10, "{" * 60, "?*a" * 3333])
 def test_what_keeps_argocd_busy_is_told_at_once(pattern: str) -> None:
     started = time.thread_time()
-    assert "Argo CD would hang on this" in said(pattern)[Kind.HANGS]
+    assert "Argo CD would hang on this" in said(pattern)[SurpriseKind.HANGS]
     assert time.thread_time() - started < 2
 
 
 def test_many_wildcards_without_a_text_between_them_are_harmless() -> None:
-    assert Kind.HANGS not in said("?*" * 8)
+    assert SurpriseKind.HANGS not in said("?*" * 8)
 
 
 def test_what_does_not_compile_is_no_surprise() -> None:

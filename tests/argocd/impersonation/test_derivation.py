@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from argocd.impersonation.derivation import (
+    AccountOutcome,
     Derivation,
-    Entry,
-    Outcome,
+    ServiceAccountEntry,
     account_for,
     derive,
     entries_in,
@@ -17,16 +17,16 @@ from argocd.impersonation.derivation import (
 )
 from argocd.judging import configuration as policy
 from argocd.judging.configuration import Behaviour, Configuration
-from argocd.settings.argocd_cm import Impersonation, Settings
+from argocd.settings.argocd_cm import ImpersonationSwitch, Settings
 
 SERVER = "https://kubernetes.default.svc"
 
 
-def entry(account: str = "sa", *, server: str = "*", namespace: str = "*") -> Entry:
-    return Entry(server, namespace, account)
+def entry(account: str = "sa", *, server: str = "*", namespace: str = "*") -> ServiceAccountEntry:
+    return ServiceAccountEntry(server, namespace, account)
 
 
-def derived(*entries: Entry, namespace: str = "shop", server: str = SERVER) -> Derivation:
+def derived(*entries: ServiceAccountEntry, namespace: str = "shop", server: str = SERVER) -> Derivation:
     return derive(entries, server=server, destination_namespace=namespace, application_namespace="argocd")
 
 
@@ -52,7 +52,7 @@ def test_the_first_match_is_final() -> None:
 @pytest.mark.parametrize("account", ["", "  ", "sa*", "[sa", "a/b", "!sa"])
 def test_a_match_without_a_usable_account_fails_without_looking_further(account: str) -> None:
     found = derived(entry(account), entry("fine"))
-    assert found.outcome is Outcome.INVALID
+    assert found.outcome is AccountOutcome.INVALID
     assert found.error == f"default service account contains invalid chars '{account}'"
     assert is_forbidden(account)
 
@@ -64,27 +64,27 @@ def test_a_match_without_a_usable_account_fails_without_looking_further(account:
         (entry(namespace="["), "invalid glob pattern for destination namespace: unexpected end of input"),
     ],
 )
-def test_a_pattern_that_does_not_compile_ends_the_walk(broken: Entry, error: str) -> None:
+def test_a_pattern_that_does_not_compile_ends_the_walk(broken: ServiceAccountEntry, error: str) -> None:
     found = derived(entry("other", namespace="nowhere"), broken, entry("fine"))
-    assert (found.outcome, found.error, found.user) == (Outcome.INVALID, error, "")
+    assert (found.outcome, found.error, found.user) == (AccountOutcome.INVALID, error, "")
     assert derived(entry("fine"), broken).user.endswith(":fine")
 
 
 def test_a_pattern_that_panics_is_an_answer() -> None:
     found = derived(entry(namespace="{prod*,prod}"), namespace="prod")
-    assert found.outcome is Outcome.PANIC
+    assert found.outcome is AccountOutcome.PANIC
     assert found.error == "the pattern '{prod*,prod}' for the destination namespace ends in a panic"
-    assert derived(entry(server="{https://a*,https://a}"), server="https://a").outcome is Outcome.PANIC
+    assert derived(entry(server="{https://a*,https://a}"), server="https://a").outcome is AccountOutcome.PANIC
 
 
 def test_no_entry_matches_nothing() -> None:
-    assert derived() == Derivation(Outcome.UNMATCHED)
-    assert derived(entry(namespace="")).outcome is Outcome.UNMATCHED
+    assert derived() == Derivation(AccountOutcome.UNMATCHED)
+    assert derived(entry(namespace="")).outcome is AccountOutcome.UNMATCHED
 
 
 @pytest.mark.parametrize("namespace", ["", "*", "**", "?"])
 def test_an_empty_destination_namespace_is_matched_as_it_is(namespace: str) -> None:
-    assert derived(entry(namespace=namespace), namespace="").outcome is Outcome.ACCOUNT
+    assert derived(entry(namespace=namespace), namespace="").outcome is AccountOutcome.ACCOUNT
 
 
 def test_entries_of_any_shape_are_read() -> None:
@@ -97,7 +97,10 @@ def test_entries_of_any_shape_are_read() -> None:
             ]
         }
     }
-    assert entries_of(project) == (Entry(SERVER, "shop", "sa", 1), Entry("", "", "", 2))
+    assert entries_of(project) == (
+        ServiceAccountEntry(SERVER, "shop", "sa", 1),
+        ServiceAccountEntry("", "", "", 2),
+    )
     assert entries_of(project)[0].path == "spec.destinationServiceAccounts[1]"
     assert entries_of(None) == entries_of({"spec": []}) == entries_in([]) == ()
 
@@ -116,41 +119,41 @@ def application(namespace: str = "shop") -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("impersonation", "behaviour", "version", "expected"),
     [
-        (Impersonation(), Behaviour.RELEASE, (3, 5), Derivation(Outcome.CONTROLLER)),
+        (ImpersonationSwitch(), Behaviour.RELEASE, (3, 5), Derivation(AccountOutcome.CONTROLLER)),
         (
-            Impersonation(enabled=True),
+            ImpersonationSwitch(enabled=True),
             Behaviour.RELEASE,
             (3, 5),
             Derivation(
-                Outcome.UNMATCHED,
+                AccountOutcome.UNMATCHED,
                 error=f"no matching service account found for destination server {SERVER} and namespace ",
             ),
         ),
         (
-            Impersonation(enabled=True),
+            ImpersonationSwitch(enabled=True),
             Behaviour.RELEASE,
             (3, 4),
             Derivation(
-                Outcome.UNMATCHED,
+                AccountOutcome.UNMATCHED,
                 error=f"no matching service account found for destination server {SERVER} and namespace team-a",
             ),
         ),
         (
-            Impersonation(enabled=True, enforced=False),
+            ImpersonationSwitch(enabled=True, enforced=False),
             Behaviour.RELEASE,
             (3, 5),
-            Derivation(Outcome.CONTROLLER),
+            Derivation(AccountOutcome.CONTROLLER),
         ),
         (
-            Impersonation(enabled=True),
+            ImpersonationSwitch(enabled=True),
             Behaviour.PROPOSAL,
             (3, 5),
-            Derivation(Outcome.DEFAULT, user="system:serviceaccount:team-a:default"),
+            Derivation(AccountOutcome.DEFAULT, user="system:serviceaccount:team-a:default"),
         ),
     ],
 )
 def test_what_happens_without_a_match_depends_on_who_is_asked(
-    impersonation: Impersonation, behaviour: Behaviour, version: tuple[int, ...], expected: Derivation
+    impersonation: ImpersonationSwitch, behaviour: Behaviour, version: tuple[int, ...], expected: Derivation
 ) -> None:
     found = account_for(
         application(namespace=""),
@@ -158,7 +161,8 @@ def test_what_happens_without_a_match_depends_on_who_is_asked(
         server=SERVER,
         settings=Settings(impersonation=impersonation),
         configuration=Configuration(
-            argocd=policy.ArgoCD(version=version), impersonation=policy.Impersonation(behaviour=behaviour)
+            argocd=policy.ArgoCD(version=version),
+            impersonation=policy.ImpersonationOptions(behaviour=behaviour),
         ),
     )
     assert found == expected
@@ -169,8 +173,8 @@ def test_the_proposals_default_account_is_the_destinations() -> None:
         application(),
         entries=(),
         server=SERVER,
-        settings=Settings(impersonation=Impersonation(enabled=True)),
-        configuration=Configuration(impersonation=policy.Impersonation(behaviour=Behaviour.PROPOSAL)),
+        settings=Settings(impersonation=ImpersonationSwitch(enabled=True)),
+        configuration=Configuration(impersonation=policy.ImpersonationOptions(behaviour=Behaviour.PROPOSAL)),
     )
     assert found.user == "system:serviceaccount:shop:default"
 
@@ -181,7 +185,7 @@ def test_a_match_is_the_same_for_everybody() -> None:
             application(),
             entries=[entry()],
             server=SERVER,
-            settings=Settings(impersonation=Impersonation(enabled=True)),
-            configuration=Configuration(impersonation=policy.Impersonation(behaviour=behaviour)),
+            settings=Settings(impersonation=ImpersonationSwitch(enabled=True)),
+            configuration=Configuration(impersonation=policy.ImpersonationOptions(behaviour=behaviour)),
         )
         assert found.user == "system:serviceaccount:shop:sa"

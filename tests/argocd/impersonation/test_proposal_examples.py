@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from argocd.impersonation.derivation import Derivation, Outcome, account_for, entries_of
+from argocd.impersonation.derivation import AccountOutcome, Derivation, account_for, entries_of
 from argocd.judging import configuration as policy
 from argocd.judging.configuration import Behaviour, Configuration
-from argocd.settings.argocd_cm import Impersonation, Settings
+from argocd.settings.argocd_cm import ImpersonationSwitch, Settings
 
 SERVER = "https://kubernetes.default.svc"
 BOTH = tuple(Behaviour)
@@ -38,8 +38,8 @@ def synced_as(
         application,
         entries=entries_of(used),
         server=server,
-        settings=Settings(impersonation=Impersonation(enabled=True)),
-        configuration=Configuration(impersonation=policy.Impersonation(behaviour=behaviour)),
+        settings=Settings(impersonation=ImpersonationSwitch(enabled=True)),
+        configuration=Configuration(impersonation=policy.ImpersonationOptions(behaviour=behaviour)),
     )
 
 
@@ -79,7 +79,10 @@ def test_example_3_a_remote_cluster_whose_credential_may_do_everything(behaviour
     assert synced_as(guestbook(), used, behaviour, server=remote).user == (
         "system:serviceaccount:guestbook:guestbook-deployer"
     )
-    assert synced_as(guestbook(), used, behaviour).outcome in {Outcome.UNMATCHED, Outcome.DEFAULT}
+    assert synced_as(guestbook(), used, behaviour).outcome in {
+        AccountOutcome.UNMATCHED,
+        AccountOutcome.DEFAULT,
+    }
 
 
 @pytest.mark.parametrize("behaviour", BOTH)
@@ -119,12 +122,15 @@ def test_no_destination_namespace_and_entries_for_others() -> None:
     # another namespace, and also that entries are matched with the destination's namespace. We chose the
     # second: an empty namespace is matched by neither entry, and what follows is what "no match" means.
     release = synced_as(guestbook(None), SPECIFIC, Behaviour.RELEASE)
-    assert release.outcome is Outcome.UNMATCHED
+    assert release.outcome is AccountOutcome.UNMATCHED
     assert release.error == (
         f"no matching service account found for destination server {SERVER} and namespace "
     )
     proposal = synced_as(guestbook(None), SPECIFIC, Behaviour.PROPOSAL)
-    assert (proposal.outcome, proposal.user) == (Outcome.DEFAULT, "system:serviceaccount:argocd:default")
+    assert (proposal.outcome, proposal.user) == (
+        AccountOutcome.DEFAULT,
+        "system:serviceaccount:argocd:default",
+    )
 
 
 @pytest.mark.parametrize("behaviour", BOTH)
@@ -155,4 +161,4 @@ def test_a_project_that_names_no_account() -> None:
     assert synced_as(guestbook(), project(), Behaviour.PROPOSAL).user == (
         "system:serviceaccount:guestbook:default"
     )
-    assert synced_as(guestbook(), project(), Behaviour.RELEASE).outcome is Outcome.UNMATCHED
+    assert synced_as(guestbook(), project(), Behaviour.RELEASE).outcome is AccountOutcome.UNMATCHED

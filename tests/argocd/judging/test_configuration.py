@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from argocd.judging.case import Action, Kind, Profile, Rule, Writer
+from argocd.judging.case import Action, Kind, Profile, Rule, User
 from argocd.judging.configuration import (
     Configuration,
     Enforcement,
@@ -121,7 +121,7 @@ def test_an_exemption_covers_what_all_of_its_lists_say(exemption: Exemption, *, 
         "project/example",
         namespace="argocd",
         name="legacy-pay",
-        writer=Writer(user="ada", groups=("admins",)),
+        writer=User(user="ada", groups=("admins",)),
         today=TODAY,
     )
     assert found is (exemption if covered else None)

@@ -4,10 +4,10 @@ import pytest
 
 from argocd.judging import configuration as policy
 from argocd.judging import writers
-from argocd.judging.case import Surroundings, Writer
+from argocd.judging.case import Surroundings, User
 from argocd.judging.configuration import Configuration
 from argocd.judging.neighbours import Nothing
-from argocd.settings.argocd_cm import Impersonation, Settings
+from argocd.settings.argocd_cm import ImpersonationSwitch, Settings
 
 
 class Projects(Nothing):
@@ -22,14 +22,14 @@ def surroundings(
     neighbours: Nothing | None = None,
 ) -> Surroundings:
     return Surroundings(
-        settings=Settings(impersonation=Impersonation(enabled=impersonation)),
+        settings=Settings(impersonation=ImpersonationSwitch(enabled=impersonation)),
         configuration=configuration or Configuration(),
         neighbours=neighbours or Nothing(),
     )
 
 
-def account(namespace: str, name: str) -> Writer:
-    return Writer(user=f"system:serviceaccount:{namespace}:{name}")
+def account(namespace: str, name: str) -> User:
+    return User(user=f"system:serviceaccount:{namespace}:{name}")
 
 
 @pytest.mark.parametrize(
@@ -58,18 +58,18 @@ def test_a_service_account_has_a_namespace_and_a_name(user: str, expected: tuple
         (account("team-a", "argocd-server"), False),
         (account("kube-system", "argocd-manager"), True),
         (account("gitops", "my-controller"), True),
-        (Writer(user="ada"), False),
-        (Writer(), False),
+        (User(user="ada"), False),
+        (User(), False),
     ],
 )
-def test_argocd_is_its_writing_accounts_and_what_is_configured(writer: Writer, *, expected: bool) -> None:
+def test_argocd_is_its_writing_accounts_and_what_is_configured(writer: User, *, expected: bool) -> None:
     configuration = Configuration(argocd=policy.ArgoCD(identities=("system:serviceaccount:gitops:*",)))
     assert writers.is_argocd(writer, surroundings(configuration=configuration)) is expected
 
 
 def test_an_empty_writer_is_nobody_even_with_a_glob_for_everybody() -> None:
     configuration = Configuration(argocd=policy.ArgoCD(identities=("*",)))
-    assert not writers.is_argocd(Writer(), surroundings(configuration=configuration))
+    assert not writers.is_argocd(User(), surroundings(configuration=configuration))
 
 
 def test_an_account_that_a_project_names_is_argocd_while_impersonation_is_on() -> None:
@@ -77,7 +77,7 @@ def test_an_account_that_a_project_names_is_argocd_while_impersonation_is_on() -
     assert writers.is_argocd(writer, surroundings(impersonation=True, neighbours=Projects()))
     assert not writers.is_argocd(writer, surroundings(neighbours=Projects()))
     assert not writers.is_argocd(writer, surroundings(impersonation=True))
-    assert not writers.is_argocd(Writer(user="ada"), surroundings(impersonation=True, neighbours=Projects()))
+    assert not writers.is_argocd(User(user="ada"), surroundings(impersonation=True, neighbours=Projects()))
 
 
 def test_the_sidecars_are_told_by_their_accounts() -> None:
@@ -93,9 +93,9 @@ def test_the_sidecars_are_told_by_their_accounts() -> None:
     for name in ("tiphys-agent", "argocd-agent-agent"):
         assert writers.is_agent(account("argocd", name), configuration)
     assert writers.is_replica(account("argocd", "tiphys-replica"), configuration)
-    assert writers.is_principal(Writer(user="principal@x"), configuration)
-    assert writers.is_agent(Writer(user="agent@x"), configuration)
-    assert writers.is_replica(Writer(user="replica@x"), configuration)
+    assert writers.is_principal(User(user="principal@x"), configuration)
+    assert writers.is_agent(User(user="agent@x"), configuration)
+    assert writers.is_replica(User(user="replica@x"), configuration)
     assert not writers.is_principal(account("argocd", "tiphys-agent"), configuration)
     assert not writers.is_agent(account("argocd", "tiphys-principal"), configuration)
     assert not writers.is_replica(account("team-a", "tiphys-replica"), configuration)
@@ -114,17 +114,17 @@ def test_a_configured_expression_names_the_agent_of_a_writer(user: str, agent: s
     configuration = Configuration(
         agents=policy.Agents(identity="system:serviceaccount:agents:(?P<agent>[a-z0-9-]+)")
     )
-    assert writers.agent_named(Writer(user=user), configuration) == agent
-    assert writers.is_agent(Writer(user=user), configuration) is bool(agent)
+    assert writers.agent_named(User(user=user), configuration) == agent
+    assert writers.is_agent(User(user=user), configuration) is bool(agent)
 
 
 def test_without_an_expression_no_writer_belongs_to_an_agent() -> None:
-    assert writers.agent_named(Writer(user="edge-1"), Configuration()) == ""
+    assert writers.agent_named(User(user="edge-1"), Configuration()) == ""
 
 
 def test_an_agent_group_that_took_no_part_names_nobody() -> None:
     configuration = Configuration(agents=policy.Agents(identity="x|(?P<agent>y)"))
-    assert writers.agent_named(Writer(user="x"), configuration) == ""
+    assert writers.agent_named(User(user="x"), configuration) == ""
 
 
 def test_kubernetes_cleans_up_under_three_names() -> None:
@@ -133,8 +133,8 @@ def test_kubernetes_cleans_up_under_three_names() -> None:
         "system:serviceaccount:kube-system:namespace-controller",
         "system:kube-controller-manager",
     ):
-        assert writers.is_kubernetes_cleaning_up(Writer(user=user))
-    assert not writers.is_kubernetes_cleaning_up(Writer(user="ada"))
+        assert writers.is_kubernetes_cleaning_up(User(user=user))
+    assert not writers.is_kubernetes_cleaning_up(User(user="ada"))
 
 
 def test_tiphys_is_its_account_in_its_namespace() -> None:

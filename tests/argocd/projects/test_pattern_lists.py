@@ -2,30 +2,30 @@ import pytest
 
 from argocd.globs import Verdict
 from argocd.projects import pattern_lists
-from argocd.projects.pattern_lists import Mode
+from argocd.projects.pattern_lists import ListMode
 
 
 @pytest.mark.parametrize(
     ("entries", "text", "mode", "verdict"),
     [
-        (["shop"], "shop", Mode.EXACT, "yes"),
-        (["shop*"], "shop", Mode.EXACT, "no"),
-        (["other", "shop*"], "shop-1", Mode.GLOB, "yes"),
-        (["/shop/"], "shop", Mode.GLOB, "no"),
-        (["/^shop-/"], "shop-1", Mode.REGEXP, "yes"),
-        (["/^shop-/"], "my-shop-1", Mode.REGEXP, "no"),
-        (["/^((?!live).)*$/"], "shop-live", Mode.REGEXP, "no"),
-        (["/a/"], "/a/", Mode.REGEXP, "yes"),
-        (["/(/", "shop"], "shop", Mode.REGEXP, "yes"),
-        (["/(/"], "shop", Mode.REGEXP, "no"),
-        (["/"], "shop", Mode.REGEXP, "panic"),
-        (["{shop*,shop}"], "shop", Mode.REGEXP, "panic"),
-        (["/a(?!b)/"], "shop", Mode.REGEXP, "unknown"),
-        (["/a(?!b)/", "shop"], "shop", Mode.REGEXP, "yes"),
-        ([], "shop", Mode.REGEXP, "no"),
+        (["shop"], "shop", ListMode.EXACT, "yes"),
+        (["shop*"], "shop", ListMode.EXACT, "no"),
+        (["other", "shop*"], "shop-1", ListMode.GLOB, "yes"),
+        (["/shop/"], "shop", ListMode.GLOB, "no"),
+        (["/^shop-/"], "shop-1", ListMode.REGEXP, "yes"),
+        (["/^shop-/"], "my-shop-1", ListMode.REGEXP, "no"),
+        (["/^((?!live).)*$/"], "shop-live", ListMode.REGEXP, "no"),
+        (["/a/"], "/a/", ListMode.REGEXP, "yes"),
+        (["/(/", "shop"], "shop", ListMode.REGEXP, "yes"),
+        (["/(/"], "shop", ListMode.REGEXP, "no"),
+        (["/"], "shop", ListMode.REGEXP, "panic"),
+        (["{shop*,shop}"], "shop", ListMode.REGEXP, "panic"),
+        (["/a(?!b)/"], "shop", ListMode.REGEXP, "unknown"),
+        (["/a(?!b)/", "shop"], "shop", ListMode.REGEXP, "yes"),
+        ([], "shop", ListMode.REGEXP, "no"),
     ],
 )
-def test_a_list_is_about_a_text(entries: list[str], text: str, mode: Mode, verdict: str) -> None:
+def test_a_list_is_about_a_text(entries: list[str], text: str, mode: ListMode, verdict: str) -> None:
     assert pattern_lists.in_list(entries, text, mode=mode) is Verdict(verdict)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from argocd.globs import Verdict
-from argocd.judging.neighbours import Cluster, Nothing
+from argocd.judging.neighbours import KnownCluster, Nothing
 from argocd.projects import permissions
 from argocd.settings.argocd_cm import GlobalProject, Settings
 from tests.argocd.fake_neighbours import Neighbourhood
@@ -82,13 +82,13 @@ def test_a_destination_is_permitted_by_an_entry_and_no_denial(
     ("clusters", "verdict"),
     [
         ([], "no"),
-        ([Cluster(server="https://other", name="other")], "no"),
-        ([Cluster(server=IN_CLUSTER, name="other")], "yes"),
-        ([Cluster(server="https://other", name="in-cluster")], "yes"),
+        ([KnownCluster(server="https://other", name="other")], "no"),
+        ([KnownCluster(server=IN_CLUSTER, name="other")], "yes"),
+        ([KnownCluster(server="https://other", name="in-cluster")], "yes"),
         (None, "unknown"),
     ],
 )
-def test_a_project_may_be_held_to_its_own_clusters(clusters: list[Cluster] | None, verdict: str) -> None:
+def test_a_project_may_be_held_to_its_own_clusters(clusters: list[KnownCluster] | None, verdict: str) -> None:
     held = project(permitOnlyProjectScopedClusters=True, destinations=[{"server": "*", "namespace": "*"}])
     asked = {"server": IN_CLUSTER, "name": "in-cluster", "namespace": "shop"}
     assert permissions.destination_permitted(held, **asked, project_clusters=clusters) is Verdict(verdict)
@@ -180,7 +180,7 @@ def test_why_an_object_would_not_be_synced(asked: dict[str, Any], problem: str) 
         "namespaced": True,
         **asked,
     }
-    cluster = Cluster(server=IN_CLUSTER, name="in-cluster")
+    cluster = KnownCluster(server=IN_CLUSTER, name="in-cluster")
     assert permissions.resource_problem(spec, **about, cluster=cluster) == problem
 
 
@@ -193,7 +193,7 @@ def test_a_cluster_wide_object_needs_no_destination() -> None:
         "namespace": "",
         "namespaced": False,
     }
-    assert permissions.resource_problem(spec, **about, cluster=Cluster(server=IN_CLUSTER, name="")) == ""
+    assert permissions.resource_problem(spec, **about, cluster=KnownCluster(server=IN_CLUSTER, name="")) == ""
 
 
 def test_what_belongs_to_a_project_and_what_global_projects_add_is_permitted() -> None:
@@ -203,8 +203,8 @@ def test_what_belongs_to_a_project_and_what_global_projects_add_is_permitted() -
         projects=[shared],
         repositories=[("repo", "https://git.example.com/own", "shop")],
         clusters=[
-            Cluster(server="https://eu", name="eu", project="shop"),
-            Cluster(server="https://us", name="us", project="shop", namespaces=("a", "b")),
+            KnownCluster(server="https://eu", name="eu", project="shop"),
+            KnownCluster(server="https://us", name="us", project="shop", namespaces=("a", "b")),
         ],
     )
     whole = permissions.effective_project(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from argocd.judging.case import Case, Finding, Operation, Surroundings, Writer
+from argocd.judging.case import Case, Finding, Operation, Surroundings, User
 from argocd.judging.configuration import Configuration
 from argocd.judging.kinds import kind_of
 from argocd.judging.neighbours import Neighbours, Nothing
@@ -11,7 +11,7 @@ from argocd.rules.catalogue import CATALOGUE
 from argocd.settings.argocd_cm import Settings
 
 RULES = {rule.id: rule for rule in CATALOGUE}
-CONTROLLER = Writer(user="system:serviceaccount:argocd:argocd-application-controller")
+CONTROLLER = User(user="system:serviceaccount:argocd:argocd-application-controller")
 
 
 def ask(
@@ -22,14 +22,14 @@ def ask(
     neighbours: Neighbours | None = None,
     settings: Settings | None = None,
     configuration: Configuration | None = None,
-    writer: Writer | None = None,
+    writer: User | None = None,
 ) -> list[Finding]:
     case = Case(
         kind=kind_of(thing),
         object=thing,
         old=old,
         operation=Operation.UPDATE if old else Operation.CREATE,
-        writer=writer or Writer(user="ada"),
+        writer=writer or User(user="ada"),
         surroundings=Surroundings(
             settings=settings or Settings(),
             configuration=configuration or Configuration(),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from argocd import names
 from argocd.engine.judge import judge
-from argocd.judging.case import Case, Kind, Operation, Rule, Surroundings, Writer
+from argocd.judging.case import Case, Kind, Operation, Rule, Surroundings, User
 from argocd.judging.configuration import Agents, Configuration, Role
 from argocd.judging.neighbours import Neighbours, Nothing
 from argocd.rules import agent_mirrors, agent_projects
@@ -19,13 +19,13 @@ from tests.argocd.fake_neighbours import Neighbourhood
 
 RULES = (*agent_projects.RULES, *agent_mirrors.RULES)
 TODAY = date(2026, 9, 1)
-JANE = Writer("jane")
-PRINCIPAL = Writer("system:serviceaccount:argocd:tiphys-principal")
-AGENT = Writer("system:serviceaccount:argocd:tiphys-agent")
-REPLICA = Writer("system:serviceaccount:argocd:tiphys-replica")
-ARGOCD = Writer("system:serviceaccount:argocd:argocd-server")
-EDGE_1 = Writer("system:serviceaccount:edge-1:agent")
-EDGE_2 = Writer("system:serviceaccount:edge-2:agent")
+JANE = User("jane")
+PRINCIPAL = User("system:serviceaccount:argocd:tiphys-principal")
+AGENT = User("system:serviceaccount:argocd:tiphys-agent")
+REPLICA = User("system:serviceaccount:argocd:tiphys-replica")
+ARGOCD = User("system:serviceaccount:argocd:argocd-server")
+EDGE_1 = User("system:serviceaccount:edge-1:agent")
+EDGE_2 = User("system:serviceaccount:edge-2:agent")
 IDENTITY = "system:serviceaccount:(?P<agent>[a-z0-9-]+):agent"
 SOURCE = {names.SOURCE_UID: "u"}
 CREATE, UPDATE, DELETE = Operation.CREATE, Operation.UPDATE, Operation.DELETE
@@ -37,7 +37,7 @@ def case_of(
     old: Any = None,
     kind: Kind = Kind.PROJECT,
     operation: Operation | None = None,
-    writer: Writer = JANE,
+    writer: User = JANE,
     role: Role = Role.CONTROL_PLANE,
     autonomous: tuple[str, ...] = ("edge-*",),
     neighbours: Neighbours | None = None,
@@ -75,14 +75,14 @@ def changed(item: dict[str, Any], **spec: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("writer", [PRINCIPAL, EDGE_1, ARGOCD])
-def test_keepers_of_an_agents_project_may_do_everything(writer: Writer) -> None:
+def test_keepers_of_an_agents_project_may_do_everything(writer: User) -> None:
     assert found(case_of(mirror(), writer=writer)) == set()
     assert found(case_of(changed(mirror(), description="d"), old=mirror(), writer=writer)) == set()
     assert found(case_of(mirror(), operation=DELETE, writer=writer)) == set()
 
 
 @pytest.mark.parametrize("writer", [JANE, EDGE_2, AGENT, REPLICA])
-def test_nobody_else_may(writer: Writer) -> None:
+def test_nobody_else_may(writer: User) -> None:
     assert "agent/mirror-changed" in found(case_of(mirror(), writer=writer))
     assert "agent/mirror-changed" in found(
         case_of(changed(mirror(), description="d"), old=mirror(), writer=writer)
@@ -107,14 +107,14 @@ def test_an_update_that_changes_nothing_is_nobodys_business() -> None:
 
 
 def test_in_a_pipeline_nobody_has_written_yet() -> None:
-    assert found(case_of(mirror(), writer=Writer())) == set()
-    assert found(case_of(mirror(), operation=DELETE, writer=Writer())) == set()
+    assert found(case_of(mirror(), writer=User())) == set()
+    assert found(case_of(mirror(), operation=DELETE, writer=User())) == set()
 
 
 def test_a_mirrored_application_is_protected_in_its_spec_alone() -> None:
     app = application(namespace="edge-1", metadata={"annotations": SOURCE})
 
-    def judged(new: dict[str, Any], writer: Writer = JANE) -> set[str]:
+    def judged(new: dict[str, Any], writer: User = JANE) -> set[str]:
         return found(case_of(new, old=app, kind=Kind.APPLICATION, writer=writer))
 
     assert judged({**app, "spec": {}}) == {"agent/mirror-changed"}
@@ -132,7 +132,7 @@ def test_a_mirrored_application_is_protected_in_its_spec_alone() -> None:
     ],
 )
 def test_mirrors_elsewhere_are_kept_by_their_keeper(
-    role: Role, keeper: tuple[Writer, ...], others: tuple[Writer, ...]
+    role: Role, keeper: tuple[User, ...], others: tuple[User, ...]
 ) -> None:
     secret = repository()
     secret["metadata"]["annotations"] = SOURCE
@@ -233,7 +233,7 @@ def test_an_unknown_project_is_no_agents() -> None:
 
 
 @pytest.mark.parametrize("writer", [AGENT, ARGOCD])
-def test_who_brings_projects_to_a_workload_cluster_is_not_warned(writer: Writer) -> None:
+def test_who_brings_projects_to_a_workload_cluster_is_not_warned(writer: User) -> None:
     item = {"metadata": {"name": "x"}, "spec": {}}
     assert found(case_of(item, role=Role.WORKLOAD, autonomous=())) == {"agent/local-project"}
     assert found(case_of(item, role=Role.WORKLOAD, autonomous=(), writer=writer)) == set()
@@ -246,11 +246,11 @@ def test_who_brings_projects_to_a_workload_cluster_is_not_warned(writer: Writer)
     OBJECTS,
     st.none() | OBJECTS,
     st.sampled_from(Role),
-    st.sampled_from([JANE, PRINCIPAL, EDGE_1, Writer()]),
+    st.sampled_from([JANE, PRINCIPAL, EDGE_1, User()]),
     st.sampled_from([Kind.PROJECT, Kind.APPLICATION, Kind.REPOSITORY]),
 )
 def test_no_shape_of_an_object_breaks_a_rule(
-    item: Any, old: Any, role: Role, writer: Writer, kind: Kind
+    item: Any, old: Any, role: Role, writer: User, kind: Kind
 ) -> None:
     for operation in Operation:
         case = case_of(

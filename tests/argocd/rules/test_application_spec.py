@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 
 from argocd import names
-from argocd.judging.case import Writer
-from argocd.judging.neighbours import Cluster, Nothing
+from argocd.judging.case import User
+from argocd.judging.neighbours import KnownCluster, Nothing
 from argocd.settings.argocd_cm import Settings, TrackingMethod
 from tests.argocd.fake_neighbours import Neighbourhood
 from tests.argocd.rules.asking import CONTROLLER, application, ask
@@ -65,8 +65,8 @@ def test_what_argo_cd_refuses_is_told_in_its_words(rule: str, spec: dict[str, An
     assert [finding.message for finding in ask(rule, application(**spec))] == [message]
 
 
-@pytest.mark.parametrize("writer", [Writer(), Writer(user="ada")])
-def test_an_operation_is_for_argo_cd_to_write(writer: Writer) -> None:
+@pytest.mark.parametrize("writer", [User(), User(user="ada")])
+def test_an_operation_is_for_argo_cd_to_write(writer: User) -> None:
     running = application() | {"operation": {"sync": {}}}
     assert ask("application/operation", running, writer=writer)
     assert not ask("application/operation", running, writer=CONTROLLER)
@@ -178,7 +178,7 @@ def test_a_chart_may_have_any_revision_in_production() -> None:
     assert not ask("application/floating-revision", application(project="prod", source=source))
 
 
-EAST = Cluster(server="https://east.example.com", name="east")
+EAST = KnownCluster(server="https://east.example.com", name="east")
 
 
 def test_a_cluster_that_argo_cd_does_not_have_is_told() -> None:

@@ -7,7 +7,7 @@ from argocd.judging.configuration import (
     ArgoCD,
     Behaviour,
     Configuration,
-    Impersonation,
+    ImpersonationOptions,
     Tracking,
     TrackingFormat,
 )
@@ -21,7 +21,7 @@ from tests.argocd.rules.asking import application, argocd_cm, ask
         (names.PROPOSED_IMPERSONATION_KEY, Configuration(), 1),
         (
             names.PROPOSED_IMPERSONATION_KEY,
-            Configuration(impersonation=Impersonation(behaviour=Behaviour.PROPOSAL)),
+            Configuration(impersonation=ImpersonationOptions(behaviour=Behaviour.PROPOSAL)),
             0,
         ),
         (names.PROPOSED_TRACKING_METHOD_KEY, Configuration(), 1),

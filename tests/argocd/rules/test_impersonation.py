@@ -10,9 +10,9 @@ from argocd import names
 from argocd.judging import configuration as policy
 from argocd.judging.case import Case, Finding, Kind, Surroundings
 from argocd.judging.configuration import Behaviour, Configuration
-from argocd.judging.neighbours import Cluster, Neighbours, Nothing
+from argocd.judging.neighbours import KnownCluster, Neighbours, Nothing
 from argocd.rules import impersonation, impersonation_matching
-from argocd.settings.argocd_cm import GlobalProject, Impersonation, Settings
+from argocd.settings.argocd_cm import GlobalProject, ImpersonationSwitch, Settings
 from tests.argocd.fake_neighbours import Neighbourhood
 
 RULE = {
@@ -20,8 +20,8 @@ RULE = {
     for rule in (*impersonation.RULES, *impersonation_matching.RULES)
 }
 SERVER = names.IN_CLUSTER_SERVER
-ON = Settings(known=True, impersonation=Impersonation(enabled=True))
-C1 = Cluster(server="https://c1.example.com", name="c1")
+ON = Settings(known=True, impersonation=ImpersonationSwitch(enabled=True))
+C1 = KnownCluster(server="https://c1.example.com", name="c1")
 
 
 @dataclass
@@ -235,10 +235,13 @@ def test_a_destination_that_no_entry_matches_is_found(
 @pytest.mark.parametrize(
     ("settings", "configuration"),
     [
-        (Settings(impersonation=Impersonation(enabled=True)), Configuration()),
+        (Settings(impersonation=ImpersonationSwitch(enabled=True)), Configuration()),
         (Settings(known=True), Configuration()),
-        (Settings(known=True, impersonation=Impersonation(enabled=True, enforced=False)), Configuration()),
-        (ON, Configuration(impersonation=policy.Impersonation(behaviour=Behaviour.PROPOSAL))),
+        (
+            Settings(known=True, impersonation=ImpersonationSwitch(enabled=True, enforced=False)),
+            Configuration(),
+        ),
+        (ON, Configuration(impersonation=policy.ImpersonationOptions(behaviour=Behaviour.PROPOSAL))),
     ],
 )
 def test_a_missing_entry_matters_only_where_syncs_then_fail(
@@ -251,7 +254,7 @@ def test_a_missing_entry_matters_only_where_syncs_then_fail(
 
 WITH_GLOBAL = Settings(
     known=True,
-    impersonation=Impersonation(enabled=True),
+    impersonation=ImpersonationSwitch(enabled=True),
     global_projects=(GlobalProject(project="base"),),
 )
 BASE = project(("*", "*", "deployer"), name="base")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from argocd.judging.case import Case, Kind, Operation, Rule, Surroundings
 from argocd.judging.configuration import Configuration
-from argocd.judging.neighbours import Cluster, Nothing
+from argocd.judging.neighbours import KnownCluster, Nothing
 from argocd.rules.catalogue import CATALOGUE
 from argocd.settings.argocd_cm import Settings
 from tests.argocd.cases import case_of
@@ -36,7 +36,7 @@ def test_an_example_shows_one_mistake_and_the_good_one_none(rule: Rule) -> None:
     assert told(rule.good) == set()
 
 
-EU = Cluster(server="https://eu", name="eu")
+EU = KnownCluster(server="https://eu", name="eu")
 
 
 def application(name: str, namespace: str = "shop") -> dict[str, Any]:

@@ -8,7 +8,7 @@ import yaml
 
 from argocd.engine.judge import judge
 from argocd.judging.case import Kind
-from argocd.judging.neighbours import Cluster, Nothing
+from argocd.judging.neighbours import KnownCluster, Nothing
 from argocd.rules.catalogue import CATALOGUE
 from tests.argocd.cases import case_of
 from tests.argocd.fake_neighbours import Neighbourhood
@@ -84,7 +84,7 @@ def test_a_server_is_a_url(server: str, found: int) -> None:
 
 
 def test_other_secrets_for_the_same_cluster_are_named() -> None:
-    east = Cluster(server="https://east", name="east", secret="older")
+    east = KnownCluster(server="https://east", name="east", secret="older")
     known = Neighbourhood(clusters=[east])
     twin = secret("cluster", server="https://east/", name="east")
     for rule in ("cluster/name-repeated", "cluster/server-repeated"):
@@ -92,7 +92,7 @@ def test_other_secrets_for_the_same_cluster_are_named() -> None:
         assert finding.message.startswith("older")
         assert not ask(rule, twin, neighbours=Nothing())
         assert not ask(rule, secret("cluster"), neighbours=known)
-        itself = Neighbourhood(clusters=[Cluster(server="https://east", name="east", secret="shop")])
+        itself = Neighbourhood(clusters=[KnownCluster(server="https://east", name="east", secret="shop")])
         assert not ask(rule, twin, neighbours=itself)
 
 
@@ -140,7 +140,7 @@ def hostile_secrets() -> list[dict[str, Any]]:
 def test_no_value_of_a_secret_is_ever_told(rule: str) -> None:
     known = Neighbourhood(
         repositories=[("older", CANARY, CANARY)],
-        clusters=[Cluster(server=CANARY, name=CANARY, secret="older")],
+        clusters=[KnownCluster(server=CANARY, name=CANARY, secret="older")],
     )
     traces = (CANARY, base64.b64encode(CANARY.encode()).decode())
     for one in hostile_secrets():

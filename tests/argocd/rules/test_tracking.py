@@ -7,15 +7,15 @@ import pytest
 
 from argocd import names
 from argocd.judging import configuration as policy
-from argocd.judging.case import Case, Kind, Surroundings, Writer
+from argocd.judging.case import Case, Kind, Surroundings, User
 from argocd.judging.configuration import Configuration, TrackingFormat
 from argocd.judging.neighbours import Neighbours, Nothing
 from argocd.rules.tracking import RULES
 from argocd.settings.argocd_cm import ResourceFilter, Settings, TrackingMethod
 from tests.argocd.fake_neighbours import Neighbourhood
 
-ADA = Writer(user="ada")
-ARGOCD = Writer(user="system:serviceaccount:argocd:argocd-application-controller")
+ADA = User(user="ada")
+ARGOCD = User(user="system:serviceaccount:argocd:argocd-application-controller")
 RULE = {rule.id.removeprefix("tracking/"): rule for rule in RULES}
 OWN_ID = "shop:/ConfigMap:shop/colours"
 COPIED_ID = "shop:/ConfigMap:shop/shapes"
@@ -52,7 +52,7 @@ def messages(
     settings: Settings | None = None,
     configuration: Configuration | None = None,
     neighbours: Neighbours | None = None,
-    writer: Writer = ADA,
+    writer: User = ADA,
 ) -> list[str]:
     case = Case(
         kind=kind,
@@ -89,7 +89,7 @@ def test_ids_that_differ_for_a_reason_are_no_copies(thing: dict[str, Any]) -> No
 
 def test_an_id_that_argocd_writes_is_no_copy() -> None:
     assert messages("copied-id", config_map(COPIED_ID), writer=ARGOCD) == []
-    assert len(messages("copied-id", config_map(COPIED_ID), writer=Writer())) == 1
+    assert len(messages("copied-id", config_map(COPIED_ID), writer=User())) == 1
 
 
 @pytest.mark.parametrize(
@@ -174,12 +174,12 @@ def test_a_mark_that_is_changed_by_hand_is_noticed(after: dict[str, Any], messag
     "writer",
     [
         ARGOCD,
-        Writer(),
-        Writer(user="system:serviceaccount:tiphys-system:tiphys-webhook"),
-        Writer(user="system:serviceaccount:argocd:tiphys-agent"),
+        User(),
+        User(user="system:serviceaccount:tiphys-system:tiphys-webhook"),
+        User(user="system:serviceaccount:argocd:tiphys-agent"),
     ],
 )
-def test_those_who_write_marks_may_change_them(writer: Writer) -> None:
+def test_those_who_write_marks_may_change_them(writer: User) -> None:
     assert messages("changed-by-hand", config_map(), old=config_map(OWN_ID), writer=writer) == []
 
 

@@ -9,7 +9,7 @@ from argocd.judging import configuration as policy
 from argocd.judging.configuration import Configuration
 from argocd.settings.argocd_cm import (
     GlobalProject,
-    Impersonation,
+    ImpersonationSwitch,
     ResourceFilter,
     Settings,
     TrackingMethod,
@@ -78,7 +78,7 @@ def test_the_installation_id_has_three_states() -> None:
         ({names.PROPOSED_IMPERSONATION_KEY: "true"}, Configuration(), False, True),
         (
             {names.PROPOSED_IMPERSONATION_KEY: "true"},
-            Configuration(impersonation=policy.Impersonation(behaviour=policy.Behaviour.PROPOSAL)),
+            Configuration(impersonation=policy.ImpersonationOptions(behaviour=policy.Behaviour.PROPOSAL)),
             True,
             True,
         ),
@@ -92,10 +92,10 @@ def test_impersonation_is_switched_by_the_key_that_counts_here(
 
 
 def test_which_switch_was_used_is_remembered() -> None:
-    assert read({names.PROPOSED_IMPERSONATION_KEY: "true"}).impersonation == Impersonation(
+    assert read({names.PROPOSED_IMPERSONATION_KEY: "true"}).impersonation == ImpersonationSwitch(
         by_proposed_key=True
     )
-    assert read({names.IMPERSONATION_ENABLED_KEY: "true"}).impersonation == Impersonation(
+    assert read({names.IMPERSONATION_ENABLED_KEY: "true"}).impersonation == ImpersonationSwitch(
         enabled=True, by_released_key=True
     )
 

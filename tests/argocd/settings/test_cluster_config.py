@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argocd.settings import cluster_config
-from argocd.settings.cluster_config import ClusterConfig, Defect, Problem
+from argocd.settings.cluster_config import ClusterConfig, ConfigDefect, Defect
 
 SECRET = "eyJhbGciOi-do-not-show"
 
@@ -170,7 +170,7 @@ def test_the_scheme_of_the_proxy_is_seen(url: str, scheme: str) -> None:
 def test_a_long_text_gives_few_problems() -> None:
     text = '{"execProviderConfig": {"args": [' + "7," * 200_000 + "7]}}"
     assert cluster_config.read(text).problems == (
-        Problem(Defect.UNREADABLE, "execProviderConfig.args", "must be a string"),
+        ConfigDefect(Defect.UNREADABLE, "execProviderConfig.args", "must be a string"),
     )
 
 

@@ -7,17 +7,17 @@ from typing import Any
 
 from argocd import names
 from argocd.judging import configuration as policy
-from argocd.judging.case import Surroundings, Writer
+from argocd.judging.case import Surroundings, User
 from argocd.judging.configuration import Configuration, TrackingFormat
-from argocd.judging.neighbours import Cluster
+from argocd.judging.neighbours import KnownCluster
 from argocd.settings.argocd_cm import Settings, TrackingMethod
 from argocd.tracking.completion import NOTHING, Completion, complete
 from argocd.tracking.marks import is_prune_candidate
 from tests.argocd.fake_neighbours import Neighbourhood
 
-ARGOCD = Writer(user="system:serviceaccount:argocd:argocd-application-controller")
-REMOTE_ARGOCD = Writer(user="system:serviceaccount:kube-system:argocd-manager")
-ADA = Writer(user="ada")
+ARGOCD = User(user="system:serviceaccount:argocd:argocd-application-controller")
+REMOTE_ARGOCD = User(user="system:serviceaccount:kube-system:argocd-manager")
+ADA = User(user="ada")
 
 OWN_ID = "shop:/ConfigMap:shop/colours"
 COPIED_ID = "shop:/ConfigMap:shop/shapes"
@@ -30,10 +30,10 @@ class Cluster1(Neighbourhood):
     listing: list[Mapping[str, Any]] = field(default_factory=list)
     knows_clusters: bool = True
 
-    def clusters_by_name(self, name: str) -> Sequence[Cluster] | None:
+    def clusters_by_name(self, name: str) -> Sequence[KnownCluster] | None:
         return super().clusters_by_name(name) if self.knows_clusters else None
 
-    def clusters_by_server(self, server: str) -> Sequence[Cluster] | None:
+    def clusters_by_server(self, server: str) -> Sequence[KnownCluster] | None:
         return super().clusters_by_server(server) if self.knows_clusters else None
 
     def applications_listing(
@@ -79,9 +79,9 @@ def completed(
     *,
     listing: Sequence[Mapping[str, Any]] = (),
     known: Sequence[Mapping[str, Any]] = (),
-    clusters: Sequence[Cluster] | None = (),
+    clusters: Sequence[KnownCluster] | None = (),
     owner: str = "",
-    writer: Writer = ADA,
+    writer: User = ADA,
     settings: Settings | None = None,
     configuration: Configuration | None = None,
     group: str | None = None,

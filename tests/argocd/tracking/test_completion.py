@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from argocd import names
 from argocd.judging import configuration as policy
-from argocd.judging.case import Surroundings, Writer
+from argocd.judging.case import Surroundings, User
 from argocd.judging.configuration import Configuration, TrackingFormat
 from argocd.settings.argocd_cm import ResourceFilter, Settings, TrackingMethod
 from argocd.tracking.completion import NOTHING, Completion, complete
@@ -272,7 +272,7 @@ def test_whatever_the_object_carries_a_second_pass_adds_nothing_and_nothing_beco
     method: TrackingMethod,
     tracking_format: TrackingFormat,
     owner: str,
-    writer: Writer,
+    writer: User,
     neutralize: bool,  # noqa: FBT001 - hypothesis gives arguments by position
 ) -> None:
     completed(

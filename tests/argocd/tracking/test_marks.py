@@ -8,7 +8,7 @@ from argocd import names
 from argocd.settings.argocd_cm import Settings, TrackingMethod
 from argocd.tracking.ids import TruncationError
 from argocd.tracking.marks import (
-    Marks,
+    TrackingMarks,
     application_of,
     forbids_pruning,
     is_crd,
@@ -49,24 +49,24 @@ COPIED_ID = "app:/Service:shop/other"
 @pytest.mark.parametrize(
     ("method", "installation", "marks"),
     [
-        (TrackingMethod.LABEL, "x", Marks(labels={names.INSTANCE_LABEL: "app"})),
-        (TrackingMethod.ANNOTATION, None, Marks(annotations={names.TRACKING_ID: OWN_ID})),
-        (TrackingMethod.ANNOTATION, "", Marks(annotations={names.TRACKING_ID: OWN_ID})),
+        (TrackingMethod.LABEL, "x", TrackingMarks(labels={names.INSTANCE_LABEL: "app"})),
+        (TrackingMethod.ANNOTATION, None, TrackingMarks(annotations={names.TRACKING_ID: OWN_ID})),
+        (TrackingMethod.ANNOTATION, "", TrackingMarks(annotations={names.TRACKING_ID: OWN_ID})),
         (
             TrackingMethod.ANNOTATION,
             "x",
-            Marks(annotations={names.TRACKING_ID: OWN_ID, names.INSTALLATION_ID: "x"}),
+            TrackingMarks(annotations={names.TRACKING_ID: OWN_ID, names.INSTALLATION_ID: "x"}),
         ),
-        (TrackingMethod.UNKNOWN, None, Marks(annotations={names.TRACKING_ID: OWN_ID})),
+        (TrackingMethod.UNKNOWN, None, TrackingMarks(annotations={names.TRACKING_ID: OWN_ID})),
         (
             TrackingMethod.ANNOTATION_AND_LABEL,
             None,
-            Marks(labels={names.INSTANCE_LABEL: "app"}, annotations={names.TRACKING_ID: OWN_ID}),
+            TrackingMarks(labels={names.INSTANCE_LABEL: "app"}, annotations={names.TRACKING_ID: OWN_ID}),
         ),
     ],
 )
 def test_the_method_decides_what_is_written(
-    method: TrackingMethod, installation: str | None, marks: Marks
+    method: TrackingMethod, installation: str | None, marks: TrackingMarks
 ) -> None:
     settings = Settings(tracking_method=method, installation_id=installation)
     assert marks_for(service(), application="app", settings=settings) == marks

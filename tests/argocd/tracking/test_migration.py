@@ -6,7 +6,7 @@ import pytest
 
 from argocd import names
 from argocd.settings.argocd_cm import Settings, TrackingMethod
-from argocd.tracking.marks import Marks
+from argocd.tracking.marks import TrackingMarks
 from argocd.tracking.migration import Migration, Risk, migrate
 
 VERSION = (3, 5)
@@ -56,7 +56,7 @@ def test_from_annotation_to_label_an_object_needs_its_label_and_keeps_the_id() -
     assert moved(service(tracking_id=OWN_ID), ANNOTATION, LABEL) == Migration(
         before="shop",
         after="",
-        prepare=Marks(labels={names.INSTANCE_LABEL: "shop"}),
+        prepare=TrackingMarks(labels={names.INSTANCE_LABEL: "shop"}),
         leftovers=(names.TRACKING_ID,),
     )
 
@@ -64,7 +64,7 @@ def test_from_annotation_to_label_an_object_needs_its_label_and_keeps_the_id() -
 def test_an_object_with_both_marks_moves_by_itself() -> None:
     thing = service(label="shop", tracking_id=OWN_ID)
     assert moved(thing, ANNOTATION, LABEL).risk is Risk.NONE
-    assert moved(thing, ANNOTATION, LABEL).prepare == Marks()
+    assert moved(thing, ANNOTATION, LABEL).prepare == TrackingMarks()
     assert moved(thing, LABEL, BOTH) == Migration(before="shop", after="shop")
 
 
@@ -76,7 +76,7 @@ def test_a_name_that_is_no_label_is_lost(name: str) -> None:
 
 def test_a_name_that_cannot_be_cut_is_lost() -> None:
     found = moved(service(label="-" * 64), LABEL, BOTH)
-    assert (found.risk, found.prepare) == (Risk.LOST, Marks())
+    assert (found.risk, found.prepare) == (Risk.LOST, TrackingMarks())
 
 
 def test_a_copied_label_makes_an_object_a_prune_candidate() -> None:

@@ -3,9 +3,9 @@
 import pytest
 
 from argocd import names
-from argocd.judging.case import Writer
+from argocd.judging.case import User
 from argocd.judging.configuration import TrackingFormat
-from argocd.judging.neighbours import Cluster
+from argocd.judging.neighbours import KnownCluster
 from argocd.settings.argocd_cm import TrackingMethod
 from argocd.tracking.completion import NOTHING, Completion
 from tests.argocd.tracking.completion_case import (
@@ -54,8 +54,8 @@ def test_two_applications_that_list_an_object_are_both_named_and_nothing_is_adde
         ({"name": "in-cluster"}, [], True),
         ({"server": "https://c1"}, [], False),
         ({"name": "edge"}, [], False),
-        ({"name": "edge"}, [Cluster(server="https://c1", name="edge")], False),
-        ({"name": "me"}, [Cluster(server=names.IN_CLUSTER_SERVER, name="me")], True),
+        ({"name": "edge"}, [KnownCluster(server="https://c1", name="edge")], False),
+        ({"name": "me"}, [KnownCluster(server=names.IN_CLUSTER_SERVER, name="me")], True),
         ({"name": "a", "server": "b"}, [], False),
         ({"server": names.IN_CLUSTER_SERVER}, None, True),
         ({"name": "in-cluster"}, None, True),
@@ -63,7 +63,7 @@ def test_two_applications_that_list_an_object_are_both_named_and_nothing_is_adde
     ],
 )
 def test_an_application_for_another_cluster_is_no_owner(
-    destination: dict[str, str], clusters: list[Cluster] | None, *, here: bool
+    destination: dict[str, str], clusters: list[KnownCluster] | None, *, here: bool
 ) -> None:
     found = completed(config_map(), listing=[application(destination=destination)], clusters=clusters)
     assert bool(found.annotations) is here
@@ -115,7 +115,7 @@ def test_what_carries_an_id_gets_no_label_that_would_track_it() -> None:
     ],
 )
 def test_an_id_that_argocd_did_not_write_about_the_object_is_no_evidence(
-    writer: Writer, annotations: dict[str, str]
+    writer: User, annotations: dict[str, str]
 ) -> None:
     settings = by(TrackingMethod.ANNOTATION_AND_LABEL)
     assert completed(config_map(annotations), writer=writer, settings=settings) == NOTHING

@@ -10,10 +10,10 @@ from lxml import etree
 
 from argocd.judging.case import Action
 from checks import policy_reports
-from checks.check import Found, Result
+from checks.check import CheckResult, PlacedFinding
 from checks.manifests import Place
 from checks.reports import FORMATS, WIDTH
-from checks.scan import Scanned, Subject, sorted_by_place
+from checks.scan import Scanned, ScannedObject, sorted_by_place
 from cli.commands.scan import tables
 from tests.cli import schemas
 from tests.cli.golden_files import compare, settled
@@ -28,11 +28,13 @@ def scanned(count: int = 60) -> Scanned:
         place = Place(f"Application/{namespace}/{name}", 0, 0)
         rule = rules[number % 4]
         found.append(
-            Found(rule, action, place, "spec.x", "is wrong", "Mend it.", f"Application {namespace}/{name}")
+            PlacedFinding(
+                rule, action, place, "spec.x", "is wrong", "Mend it.", f"Application {namespace}/{name}"
+            )
         )
         owner = f"AppProject team-{number % 3}" if number % 3 else ""
-        subjects.append(Subject("argoproj.io/v1alpha1", "Application", namespace, name, "", owner))
-    return Scanned(Result(found, [], objects=count), subjects)
+        subjects.append(ScannedObject("argoproj.io/v1alpha1", "Application", namespace, name, "", owner))
+    return Scanned(CheckResult(found, [], objects=count), subjects)
 
 
 def test_tables_are_what_the_golden_file_says() -> None:
@@ -51,7 +53,7 @@ def test_a_name_that_is_too_long_or_rude_does_not_leave_its_column() -> None:
 
 
 def test_without_findings_there_are_no_tables() -> None:
-    assert tables(Scanned(Result([], []))) == ""
+    assert tables(Scanned(CheckResult([], []))) == ""
 
 
 @pytest.mark.parametrize("form", sorted(FORMATS))

@@ -72,10 +72,10 @@ async def test_argocd_agents_variables_count(monkeypatch: pytest.MonkeyPatch) ->
 
 
 async def test_what_waits_for_all_agents_together_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert (await principal_serving()).surroundings.budget.limit == 128 << 20
+    assert (await principal_serving()).runtime.budget.limit == 128 << 20
     monkeypatch.setenv("ARGOCD_PRINCIPAL_QUEUE_BYTES", "1000000")
-    surroundings = (await principal_serving()).surroundings
-    assert surroundings.budget.limit == surroundings.arrived.limit == 1_000_000
+    runtime = (await principal_serving()).runtime
+    assert runtime.budget.limit == runtime.arrived.limit == 1_000_000
 
 
 def test_an_agents_variables_count(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,15 +9,15 @@ import pytest
 
 from kube.embedded import (
     ADMIN,
+    AdmissionOperation,
     AdmissionRequest,
     Admitted,
     Call,
     EmbeddedStore,
     Hooks,
-    Operation,
     Phase,
 )
-from kube.embedded.watches import Change, Selection
+from kube.embedded.watches import RecordedChange, Selection
 from kube.errors import ConflictError, ForbiddenError, GoneError, NotFoundError, UnavailableError
 from kube.resources import (
     APP_PROJECTS,
@@ -27,7 +27,7 @@ from kube.resources import (
     SECRETS,
     SUBJECT_ACCESS_REVIEWS,
 )
-from kube.store import EventKind, Identity, Object, PatchKind
+from kube.store import Identity, Object, PatchKind, WatchEventKind
 from tests.kube.objects import application, config_map, project, watching
 
 HOME = "default"
@@ -101,7 +101,7 @@ async def test_bookmarks_come_with_time_and_on_demand() -> None:
     store = EmbeddedStore(bookmark_every=0.01)
     async with aclosing(store.watch(APPLICATIONS, resource_version=store.resource_version)) as events:
         bookmark = await anext(events)
-        assert bookmark.kind is EventKind.BOOKMARK
+        assert bookmark.kind is WatchEventKind.BOOKMARK
         assert bookmark.object["metadata"]["resourceVersion"] == store.resource_version
 
 
@@ -170,9 +170,9 @@ async def test_admission_sees_every_write_with_its_user() -> None:
     await eve.delete(APP_PROJECTS, name="a", namespace=HOME)
     operations = [(request.operation, request.user.user, request.dry_run) for request in guard.requests]
     assert operations == [
-        (Operation.CREATE, "eve", False),
-        (Operation.UPDATE, ADMIN.user, True),
-        (Operation.DELETE, "eve", False),
+        (AdmissionOperation.CREATE, "eve", False),
+        (AdmissionOperation.UPDATE, ADMIN.user, True),
+        (AdmissionOperation.DELETE, "eve", False),
     ]
     create, update, delete = guard.requests
     assert create.old is None
@@ -306,7 +306,7 @@ async def test_a_write_asks_only_watchers_that_may_care(monkeypatch: pytest.Monk
     asked: list[Selection] = []
     judge = Selection.seen
 
-    def note(selection: Selection, change: Change) -> tuple[EventKind, bytes] | None:
+    def note(selection: Selection, change: RecordedChange) -> tuple[WatchEventKind, bytes] | None:
         asked.append(selection)
         return judge(selection, change)
 

@@ -14,7 +14,7 @@ from sidecars.agent.settings import OnRecreate
 from sidecars.mirroring.kinds import OPERATION_DONE
 from sidecars.wire.events import Event, EventType
 from tests.sidecars.pair_in_memory import ARGOCD, Pair, Pipe, application, change, connected, until
-from tests.sidecars.virtual_clock import surroundings
+from tests.sidecars.virtual_clock import runtime
 from tests.simulation.virtual_time import run
 
 AGENT = "agent-a"
@@ -23,7 +23,7 @@ AGENT = "agent-a"
 @asynccontextmanager
 async def joined(**settings: Any) -> AsyncIterator[tuple[Pair, Pipe]]:
     """A pair with one Application, and the agent's end of the stream."""
-    pair = Pair(agent=settings, surroundings=surroundings())
+    pair = Pair(agent=settings, runtime=runtime())
     async with (
         pair.principal_alone() as principal,
         pair.agent_alone() as agent,
@@ -91,7 +91,7 @@ def test_a_throttled_status_of_an_application_that_went_meanwhile_is_not_told() 
 
 def test_a_heart_beats_while_there_is_a_stream() -> None:
     async def program() -> None:
-        pair = Pair(agent={"heartbeat_seconds": 5.0}, surroundings=surroundings())
+        pair = Pair(agent={"heartbeat_seconds": 5.0}, runtime=runtime())
         async with pair.principal_alone() as principal, pair.agent_alone() as agent:
             await asyncio.sleep(60)  # nobody to hear it: none is kept for later
             async with connected(principal, agent) as (here, there):
@@ -99,7 +99,7 @@ def test_a_heart_beats_while_there_is_a_stream() -> None:
                 assert 11 <= len(told(there, EventType.PING)) <= 13
                 # As argocd-agent's principal does: a heartbeat is acknowledged too.
                 assert len(told(here, EventType.PROCESSED)) >= 11
-        async with Pair(surroundings=surroundings()).together() as (_, agent):
+        async with Pair(runtime=runtime()).together() as (_, agent):
             await asyncio.sleep(3600)
             assert agent.link.outbox.figures().sent < 100
 

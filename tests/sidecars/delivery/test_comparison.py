@@ -14,12 +14,12 @@ from sidecars.delivery.comparison import (
     COMPARED,
     COMPARISON_WANTED,
     RANGES,
-    Answer,
     Comparer,
+    ComparisonAnswer,
+    ComparisonQuestion,
+    ComparisonReport,
+    ComparisonRound,
     Difference,
-    Question,
-    Report,
-    Round,
     answer,
 )
 from sidecars.delivery.inventory import Inventory
@@ -49,7 +49,7 @@ class End:
         self.inventory = build(items)
         self.sent: list[Event] = []
         self.differences: list[Difference] = []
-        self.reports: list[Report] = []
+        self.reports: list[ComparisonReport] = []
         self.room = room
         self.comparer = Comparer(
             inventories={"spec": self.inventory},
@@ -212,7 +212,7 @@ def test_changes_during_a_round_do_not_confuse_it() -> None:
 
 
 def test_questions_are_bounded_in_size_and_number() -> None:
-    round_ = Round(build(apps(50_000)), scope="spec", name="r")
+    round_ = ComparisonRound(build(apps(50_000)), scope="spec", name="r")
     there = build(dict.fromkeys(apps(50_000), b"other"))
     most = 0
     while not round_.done:
@@ -224,14 +224,14 @@ def test_questions_are_bounded_in_size_and_number() -> None:
 
 
 def test_keys_in_a_range_where_they_do_not_belong_are_ignored() -> None:
-    round_ = Round(build({}), scope="spec", name="r")
+    round_ = ComparisonRound(build({}), scope="spec", name="r")
     (question,) = round_.ask()
     ranges = {"": [bytes([number]) * 16 for number in range(16)]}
-    round_.receive(Answer(scope="spec", round="r", number=question.number, ranges=ranges))
+    round_.receive(ComparisonAnswer(scope="spec", round="r", number=question.number, ranges=ranges))
     (question,) = round_.ask()
-    reply = Answer(scope="spec", round="r", number=question.number, items={"1": {"anything": b"x"}})
+    reply = ComparisonAnswer(scope="spec", round="r", number=question.number, items={"1": {"anything": b"x"}})
     found = round_.receive(reply)
-    reply = Answer(scope="spec", round="r", number=question.number, items={"e": {"anything": b"x"}})
+    reply = ComparisonAnswer(scope="spec", round="r", number=question.number, items={"e": {"anything": b"x"}})
     assert len(found) + len(round_.receive(reply)) <= 1
 
 
@@ -273,13 +273,13 @@ def test_what_makes_no_sense_is_refused(kind: str, payload: bytes) -> None:
 
 
 def test_messages_survive_the_wire() -> None:
-    question = Question(scope="spec", round="r", number=3, marks={"": bytes(16), "a3": b"x" * 16})
-    assert Question.read(question.payload()) == question
-    reply = Answer(
+    question = ComparisonQuestion(scope="spec", round="r", number=3, marks={"": bytes(16), "a3": b"x" * 16})
+    assert ComparisonQuestion.read(question.payload()) == question
+    reply = ComparisonAnswer(
         scope="spec",
         round="r",
         number=3,
         ranges={"a": [bytes([number]) * 16 for number in range(16)]},
         items={"b": {"Application/argocd/guestbook": b"digest"}},
     )
-    assert Answer.read(reply.payload()) == reply
+    assert ComparisonAnswer.read(reply.payload()) == reply

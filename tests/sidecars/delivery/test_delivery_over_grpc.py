@@ -10,10 +10,10 @@ import pytest
 
 from sidecars.delivery.inbox import Inbox
 from sidecars.delivery.outbox import Outbox, OutboxLimits
-from sidecars.delivery.session import Ending, Peer
+from sidecars.delivery.session import Ending, Queues
 from sidecars.wire.capabilities import BATCHES
 from sidecars.wire.events import Event, EventType, acknowledgement
-from sidecars.wire.streams import Stream, StreamLostError
+from sidecars.wire.streams import EventStream, StreamLostError
 
 Make = Callable[..., Event]
 LIMITS = OutboxLimits(bytes=64 << 20)
@@ -25,7 +25,7 @@ class End:
         self.applied: list[str] = []
         self.busy = asyncio.Event()
         self.outbox = Outbox(peer=name, limits=LIMITS)
-        self.peer = Peer(
+        self.peer = Queues(
             outbox=self.outbox,
             inbox=Inbox(
                 peer=name,
@@ -41,8 +41,8 @@ class End:
             self.busy.set()
 
 
-def stream(transport: Any, *, batches: bool) -> Stream:
-    return Stream(
+def stream(transport: Any, *, batches: bool) -> EventStream:
+    return EventStream(
         read=transport.read,
         write=transport.write,
         extensions=frozenset({BATCHES} if batches else ()),

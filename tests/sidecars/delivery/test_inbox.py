@@ -15,7 +15,7 @@ from kube.errors import (
     UnavailableError,
 )
 from sidecars.delivery.inbox import InboxLimits
-from sidecars.delivery.outcomes import DeadLetter, Reason, Verdict, judge
+from sidecars.delivery.outcomes import DeadLetter, DeadLetterReason, DeliveryVerdict, judge
 from sidecars.delivery.timing import Budget
 from sidecars.wire.errors import MalformedError
 from sidecars.wire.events import Event, EventType, Target
@@ -108,7 +108,7 @@ def test_retries_end_as_a_dead_letter(make: Make) -> None:
         await world.put(make(EventType.SPEC_UPDATE))
         await world.settled()
         (letter,) = world.letters
-        assert (letter.reason, letter.attempts) == (Reason.EXHAUSTED, 6)
+        assert (letter.reason, letter.attempts) == (DeadLetterReason.EXHAUSTED, 6)
         assert world.acknowledged == ["guestbook 1"]
 
     run(program())
@@ -122,7 +122,7 @@ def test_what_can_never_be_applied_is_reported_once_and_acknowledged(make: Make)
         await world.settled()
         await world.put(make(EventType.SPEC_UPDATE))
         (letter,) = world.letters
-        assert letter.reason == Reason.REJECTED
+        assert letter.reason == DeadLetterReason.REJECTED
         assert letter.key == "application/argocd/guestbook"
         assert letter.message == "spec.project is required"
         assert world.begun == ["guestbook 1"]
@@ -134,7 +134,9 @@ def test_what_can_never_be_applied_is_reported_once_and_acknowledged(make: Make)
 def test_a_repositorys_dead_letter_does_not_quote_the_api_server() -> None:
     event = Event(type=EventType.CREATE, target=Target.REPOSITORY, resource_id="r", event_id="e")
     error = InvalidError("data.password: hunter2")
-    letter = DeadLetter(peer="agent-a", key="k", event=event, reason=Reason.REJECTED, error=error, attempts=1)
+    letter = DeadLetter(
+        peer="agent-a", key="k", event=event, reason=DeadLetterReason.REJECTED, error=error, attempts=1
+    )
     assert letter.message == "InvalidError"
 
 
@@ -146,7 +148,10 @@ def test_a_handlers_crash_is_noticed_tried_again_and_buried(make: Make) -> None:
         with structlog.testing.capture_logs() as lines:
             await world.put(make(EventType.SPEC_UPDATE, "broken"), make(EventType.SPEC_UPDATE, "cancelled"))
             await world.settled()
-        assert [letter.reason for letter in world.letters] == [Reason.CRASHED, Reason.CRASHED]
+        assert [letter.reason for letter in world.letters] == [
+            DeadLetterReason.CRASHED,
+            DeadLetterReason.CRASHED,
+        ]
         assert world.seen.count("crash") == 6
         assert sorted(world.acknowledged) == ["broken 1", "cancelled 1"]
         assert {line["event"] for line in lines} == {"handler crashed", "dead letter"}
@@ -239,20 +244,22 @@ def test_a_closed_inbox_leaves_what_is_not_applied_to_the_peers_resend(make: Mak
 @pytest.mark.parametrize(
     ("error", "verdict"),
     [
-        (InvalidError("no"), Verdict.REJECT),
-        (NotFoundError("no"), Verdict.REJECT),
-        (ForbiddenError("denied the request"), Verdict.REJECT),
-        (ForbiddenError("exceeded quota: count"), Verdict.RETRY),
-        (MalformedError("no JSON"), Verdict.REJECT),
-        (ConflictError("changed"), Verdict.RETRY),
-        (UnauthorizedError("token expired"), Verdict.RETRY),
-        (TimeoutError(), Verdict.RETRY),
-        (ConnectionResetError(), Verdict.RETRY),
-        (KeyError("spec"), Verdict.CRASH),
+        (InvalidError("no"), DeliveryVerdict.REJECT),
+        (NotFoundError("no"), DeliveryVerdict.REJECT),
+        (ForbiddenError("denied the request"), DeliveryVerdict.REJECT),
+        (ForbiddenError("exceeded quota: count"), DeliveryVerdict.RETRY),
+        (MalformedError("no JSON"), DeliveryVerdict.REJECT),
+        (ConflictError("changed"), DeliveryVerdict.RETRY),
+        (UnauthorizedError("token expired"), DeliveryVerdict.RETRY),
+        (TimeoutError(), DeliveryVerdict.RETRY),
+        (ConnectionResetError(), DeliveryVerdict.RETRY),
+        (KeyError("spec"), DeliveryVerdict.CRASH),
     ],
-    ids=lambda value: value.name if isinstance(value, Verdict) else repr(value),
+    ids=lambda value: value.name if isinstance(value, DeliveryVerdict) else repr(value),
 )
-def test_errors_are_judged_by_whether_another_try_can_help(error: Exception, verdict: Verdict) -> None:
+def test_errors_are_judged_by_whether_another_try_can_help(
+    error: Exception, verdict: DeliveryVerdict
+) -> None:
     assert judge(error) is verdict
 
 

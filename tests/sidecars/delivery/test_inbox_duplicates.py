@@ -12,7 +12,7 @@ from kube.errors import (
 )
 from sidecars.delivery.inbox import InboxLimits
 from sidecars.delivery.lanes import ORDER
-from sidecars.delivery.seen import MemoryLimits
+from sidecars.delivery.seen import SeenLimits
 from sidecars.wire.events import Event, EventType
 from tests.sidecars.delivery.controlled_inbox import World, failing
 from tests.simulation.virtual_time import run
@@ -126,7 +126,7 @@ def test_state_before_a_command_is_not_superseded_by_state_behind_it(make: Make)
 
 def test_what_is_remembered_is_bounded(make: Make) -> None:
     async def program() -> None:
-        limits = InboxLimits(memory=MemoryLimits(commands=4, state=4))
+        limits = InboxLimits(memory=SeenLimits(commands=4, state=4))
         world = World(limits=limits)
         for version in range(10):
             await world.put(make(EventType.SET_OPERATION, version=version))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sidecars.delivery.observers import Marks, OutboxObserver
+from sidecars.delivery.observers import OutboxObserver, OverflowedKeys
 from sidecars.delivery.outbox import Outbox, OutboxLimits
 from sidecars.delivery.timing import Backoff, Budget, Timing
 from sidecars.wire.events import Event, EventType, acknowledgement
@@ -140,7 +140,7 @@ def test_a_full_outbox_marks_the_key_and_keeps_what_it_has(make: Make, timing: T
     assert not outbox.add(make(EventType.SPEC_UPDATE, "second", padding=5_000))
     assert outbox.add(make(EventType.SET_OPERATION, "third", padding=5_000)), "commands have a reserve"
     assert told == ["agent-a application/argocd/second"]
-    assert outbox.take_marks() == Marks(("application/argocd/second",))
+    assert outbox.take_marks() == OverflowedKeys(("application/argocd/second",))
     assert not outbox.take_marks()
     assert outbox.figures().waiting == 2
 
@@ -178,7 +178,7 @@ def test_too_many_marks_mean_everything(make: Make, timing: Timing) -> None:
     outbox = Outbox(peer="agent-a", timing=timing, limits=OutboxLimits(bytes=1, marks=2))
     for number in range(5):
         outbox.add(make(EventType.SPEC_UPDATE, f"app-{number}"))
-    assert outbox.take_marks() == Marks((), everything=True)
+    assert outbox.take_marks() == OverflowedKeys((), everything=True)
 
 
 def test_peers_share_a_budget_and_return_their_part(make: Make, timing: Timing) -> None:

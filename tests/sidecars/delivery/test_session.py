@@ -9,7 +9,7 @@ import pytest
 from sidecars.delivery.inbox import Inbox
 from sidecars.delivery.observers import OutboxObserver
 from sidecars.delivery.outbox import Outbox
-from sidecars.delivery.session import SEND_SECONDS, Ending, Peer
+from sidecars.delivery.session import SEND_SECONDS, Ending, Queues
 from sidecars.delivery.timing import Timing
 from sidecars.wire.events import Event, EventType, acknowledgement
 from tests.simulation.virtual_time import run
@@ -48,7 +48,7 @@ class Pipe:
         return item
 
 
-def peer(applied: list[str] | None = None, *, observer: OutboxObserver | None = None) -> Peer:
+def peer(applied: list[str] | None = None, *, observer: OutboxObserver | None = None) -> Queues:
     loop = asyncio.get_running_loop()
     timing = Timing(monotonic=loop.time, random=Random(1))
     outbox = Outbox(peer="agent-a", timing=timing, observer=observer or OutboxObserver())
@@ -64,7 +64,7 @@ def peer(applied: list[str] | None = None, *, observer: OutboxObserver | None = 
         acknowledge=lambda event: outbox.add(acknowledgement(event)),
         timing=timing,
     )
-    return Peer(outbox=outbox, inbox=inbox)
+    return Queues(outbox=outbox, inbox=inbox)
 
 
 def test_events_travel_both_ways_and_are_acknowledged(make: Make) -> None:

@@ -159,7 +159,7 @@ async def test_the_principals_page_tells_how_its_agents_stand() -> None:
     await pair.hub.store.create(APP_PROJECTS, project("web"), namespace="argocd")
     async with pair.together() as (principal, _):
         await until(pair.workload, APP_PROJECTS, lambda there: "web" in there)
-        told = standing.read(json.loads(standing.page(principal.roster).body))
+        told = standing.read(json.loads(standing.page(principal.known_agents).body))
         assert (told["agent-a"].mode, told["agent-a"].connected) == ("managed", True)
 
 
@@ -171,8 +171,8 @@ async def test_what_an_absent_agent_has_not_heard_is_its_queue() -> None:
         async with pair.agent_alone() as agent, pair.connection(principal, agent):
             await until(pair.workload, APP_PROJECTS, lambda there: "web" in there)
         made = await pair.hub.store.create(APP_PROJECTS, project("late"), namespace="argocd")
-        await principal.knowledge.projects.reached(made["metadata"]["resourceVersion"])
-        told = standing.read(json.loads(standing.page(principal.roster).body))["agent-a"]
+        await principal.hub_state.projects.reached(made["metadata"]["resourceVersion"])
+        told = standing.read(json.loads(standing.page(principal.known_agents).body))["agent-a"]
         assert not told.connected
         assert told.queue >= 1
         assert told.queue_bytes > 0

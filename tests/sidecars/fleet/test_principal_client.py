@@ -14,10 +14,10 @@ from aiohttp import ClientSession, web
 from kube.embedded import EmbeddedStore
 from kube.live import LiveStore
 from sidecars.fleet.principal_client import ask_principal
-from sidecars.principal.process import Process, Serving
+from sidecars.principal.process import PrincipalOptions, PrincipalProcess
 from sidecars.principal.settings import PrincipalSettings
 from sidecars.process.certificates import Files
-from sidecars.wire.auth.methods import Pattern, SubjectMethod
+from sidecars.wire.auth.methods import NamePattern, SubjectMethod
 from sidecars.wire.auth.tokens import Tokens
 from tests.sidecars import processes
 from tests.sidecars.pair_in_memory import Hub
@@ -37,11 +37,11 @@ async def test_a_running_principal_tells_its_agents(tmp_path: Path) -> None:
     written(tmp_path, agent=issue("agent-a", AUTHORITY, usage=[CLIENT]))
     store = EmbeddedStore(namespaces=["argocd", "agent-a"])
     await Hub(store).know("agent-a")
-    process = Process(
+    process = PrincipalProcess(
         store,
-        Serving(
+        PrincipalOptions(
             settings=PrincipalSettings(),
-            method=SubjectMethod(Pattern("CN=([^,]+)")),
+            method=SubjectMethod(NamePattern("CN=([^,]+)")),
             tokens=Tokens(KEY, now=time.time),
             source=Files(
                 certificate=tmp_path / "principal.crt",
@@ -117,7 +117,7 @@ async def test_a_principals_agents_are_asked_for_through_the_api_servers_proxy(t
         processes.connected_agent(workload, pki, name="agent-a", port=principal.port),
         api_server(tmp_path, service=service, port=principal.metrics.port) as store,
     ):
-        await until(lambda: principal.principal is not None and len(principal.principal.roster) == 1)
+        await until(lambda: principal.principal is not None and len(principal.principal.known_agents) == 1)
         told = await ask_principal(store, namespace="argocd", service=service, url=None)
         assert told.problem == ""
         assert told.source == f"Service argocd/{service}"

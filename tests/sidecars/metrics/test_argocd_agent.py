@@ -16,9 +16,9 @@ from sidecars.delivery.outbox import OutboxLimits
 from sidecars.delivery.timing import Backoff
 from sidecars.metrics import argocd_agent
 from sidecars.metrics.per_peer import agent_figures, principal_figures
-from sidecars.mirroring.inventories import Listings
+from sidecars.mirroring.inventories import Inventories
 from sidecars.mirroring.kinds import PROJECT, event_about
-from sidecars.mirroring.link import Link, Surroundings
+from sidecars.mirroring.link import Link, Runtime
 from sidecars.wire.events import Event
 from tests.sidecars import processes
 from tests.sidecars.pair_in_memory import ARGOCD, Hub, Pair, application, change, describe, project, until
@@ -204,8 +204,8 @@ async def test_what_waits_for_an_absent_agent_has_an_age_and_a_size() -> None:
             await pair.hub.store.create(APP_PROJECTS, project(), namespace=ARGOCD)
             await until(pair.workload, APP_PROJECTS, lambda there: "web" in there)
         stored = await pair.hub.store.create(APP_PROJECTS, project("late"), namespace=ARGOCD)
-        await principal.knowledge.projects.reached(stored["metadata"]["resourceVersion"])
-        links = [(agent.name, agent.link) for agent in principal.roster]
+        await principal.hub_state.projects.reached(stored["metadata"]["resourceVersion"])
+        links = [(agent.name, agent.link) for agent in principal.known_agents]
         found = Scraped(principal_figures(links).decode())
         assert found("tiphys_sidecars_queue_events", agent=AGENT) >= 1
         assert found("tiphys_sidecars_queue_bytes", agent=AGENT) > 100
@@ -227,7 +227,7 @@ async def test_a_comparison_tells_how_many_keys_it_compared_and_repaired() -> No
     assert now()(name) >= before(name) + 2
 
 
-def a_link(surroundings: Surroundings) -> Link:
+def a_link(runtime: Runtime) -> Link:
     async def nothing(_: Any) -> None: ...
 
     return Link(
@@ -235,10 +235,10 @@ def a_link(surroundings: Surroundings) -> Link:
         handle=nothing,
         bury=nothing,
         bury_unsent=nothing,
-        listings=Listings({}, version=lambda: 0),
+        listings=Inventories({}, version=lambda: 0),
         found=lambda _scope, _differences: None,
         figures=argocd_agent.PRINCIPAL,
-        surroundings=surroundings,
+        runtime=runtime,
     )
 
 
@@ -268,7 +268,7 @@ class Choosy:
 
 
 async def test_what_can_never_be_sent_is_counted_where_argocd_agent_counts_it() -> None:
-    link = a_link(Surroundings())
+    link = a_link(Runtime())
     link.send(an_event())
     with suppress(SurroundingsError):
         await link.serve(Choosy())
@@ -310,7 +310,7 @@ class Deaf:
 async def test_what_is_sent_again_without_an_answer_is_a_failed_attempt() -> None:
     before = now()
     limits = OutboxLimits(resend=Backoff(base=0.01))
-    link = a_link(Surroundings(outbox=limits))
+    link = a_link(Runtime(outbox=limits))
     link.send(an_event())
     async with asyncio.timeout(PATIENCE):
         await link.serve(Deaf())

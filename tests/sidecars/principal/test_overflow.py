@@ -12,7 +12,7 @@ from kube.resources import APP_PROJECTS, APPLICATIONS
 from kube.store import Object
 from sidecars.delivery.outbox import OutboxLimits
 from sidecars.delivery.timing import Budget
-from sidecars.mirroring.link import OVERFLOWS, Surroundings
+from sidecars.mirroring.link import OVERFLOWS, Runtime
 from tests.sidecars.pair_in_memory import (
     ARGOCD,
     OURS,
@@ -31,9 +31,9 @@ from tests.sidecars.pair_in_memory import (
 )
 
 AGENT = "agent-a"
-SMALL = Surroundings(outbox=OutboxLimits(bytes=20_000, reserve_bytes=4_000))
+SMALL = Runtime(outbox=OutboxLimits(bytes=20_000, reserve_bytes=4_000))
 # Full as soon as anything waits for two agents; each may hold one event and a little more.
-SCARCE = Surroundings(budget=Budget(limit=4_000, share=4_000))
+SCARCE = Runtime(budget=Budget(limit=4_000, share=4_000))
 SYNC = {"sync": {"revision": "main"}}
 
 
@@ -63,8 +63,8 @@ async def test_what_found_no_room_arrives_when_the_agent_is_back(extensions: fro
         last = await describe(pair.hub.store, names[-1], "the last")
         operated = await change(pair.hub.store, APPLICATIONS, "shop", namespace=AGENT, operation=SYNC)
         async with asyncio.timeout(PATIENCE):
-            await principal.knowledge.projects.reached(last["metadata"]["resourceVersion"])
-            await principal.knowledge.applications.reached(operated["metadata"]["resourceVersion"])
+            await principal.hub_state.projects.reached(last["metadata"]["resourceVersion"])
+            await principal.hub_state.applications.reached(operated["metadata"]["resourceVersion"])
         assert overflows() > before
         async with pair.agent_alone() as agent, pair.connection(principal, agent):
             there = await until(
@@ -99,7 +99,7 @@ async def test_agents_that_are_away_do_not_fill_the_memory_nor_hold_up_the_one_t
             await hub.store.create(APP_PROJECTS, project(name), namespace=ARGOCD)
         await until(here, APP_PROJECTS, lambda there: set(names) <= set(there))
         assert overflows() > before
-        waiting = {agent.name: agent.link.outbox.figures().bytes for agent in principal.roster}
+        waiting = {agent.name: agent.link.outbox.figures().bytes for agent in principal.known_agents}
         assert max(waiting.values()) <= 2 * 4_000
         for name, store in away.items():
             agent = await stack.enter_async_context(running_agent(store, mode=Mode.MANAGED))

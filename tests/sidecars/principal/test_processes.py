@@ -18,7 +18,7 @@ def stores() -> tuple[EmbeddedStore, EmbeddedStore]:
     return EmbeddedStore(namespaces=[ARGOCD, "agent-a"]), EmbeddedStore(namespaces=[ARGOCD])
 
 
-def fingerprints(process: principals.Process) -> list[str]:
+def fingerprints(process: principals.PrincipalProcess) -> list[str]:
     """Of the certificates of the agents that are connected."""
     assert process.server is not None
     return [session.peer.fingerprint for session in process.server.sessions]

@@ -12,7 +12,7 @@ from sidecars.delivery.session import Ending
 from sidecars.principal.principal import Principal
 from sidecars.principal.stream_turns import LASTING_SECONDS, SUPERSEDED
 from tests.sidecars.pair_in_memory import OURS, Hub, pipes
-from tests.sidecars.virtual_clock import surroundings
+from tests.sidecars.virtual_clock import runtime
 from tests.simulation.virtual_time import run
 
 PAUSE = 0.1
@@ -23,7 +23,7 @@ PAUSE = 0.1
 async def principal() -> AsyncIterator[Principal]:
     hub = Hub(EmbeddedStore(namespaces=["argocd", "twin"]), allowed_namespaces=("twin",))
     await hub.know("twin")
-    async with hub.running(surroundings()) as running:
+    async with hub.running(runtime()) as running:
         yield running
 
 
@@ -93,7 +93,7 @@ def test_who_waits_for_a_turn_gets_it_when_the_other_one_leaves() -> None:
             assert first.done()
             second.close()
             await asyncio.sleep(PAUSE)
-            agent = running.roster.get("twin")
+            agent = running.known_agents.get("twin")
             served = agent is not None and agent.link.connected
             third.cancel()
             return served

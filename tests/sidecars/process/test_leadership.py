@@ -3,8 +3,8 @@
 import asyncio
 
 from kube.embedded import EmbeddedStore
-from sidecars.process.http_pages import Page
-from sidecars.process.leadership import Duty, Post
+from sidecars.process.http_pages import HttpPage
+from sidecars.process.leadership import Leadership, ReplicaOptions
 from tests.sidecars import processes
 from tests.sidecars.pair_in_memory import ARGOCD
 from tests.sidecars.wire.listening_principal import until as eventually
@@ -12,19 +12,19 @@ from tests.sidecars.wire.listening_principal import until as eventually
 
 class Replica:
     def __init__(self, store: EmbeddedStore, identity: str) -> None:
-        post = Post(health_host="127.0.0.1", health_port=0, metrics_port=0, identity=identity)
-        self.duty = Duty(
+        post = ReplicaOptions(health_host="127.0.0.1", health_port=0, metrics_port=0, identity=identity)
+        self.leadership = Leadership(
             store,
             post,
             role="agent",
             namespace=ARGOCD,
-            probes={"/healthz": lambda: Page(b"alive\n")},
+            probes={"/healthz": lambda: HttpPage(b"alive\n")},
             figures=lambda: b"figures_of_work 1\n",
         )
         self.works = False
 
     async def run(self) -> None:
-        await self.duty.run(self._work)
+        await self.leadership.run(self._work)
 
     async def _work(self) -> None:
         self.works = True
@@ -41,16 +41,16 @@ async def test_the_second_waits_for_the_first_and_takes_over_when_it_leaves() ->
         async with processes.started(first):
             await eventually(lambda: first.works or second.works)
             working, waiting = (first, second) if first.works else (second, first)
-            await eventually(lambda: bool(waiting.duty.waits))
-            assert "holds" in waiting.duty.waits
+            await eventually(lambda: bool(waiting.leadership.waits))
+            assert "holds" in waiting.leadership.waits
             assert not waiting.works
-            assert not working.duty.waits
+            assert not working.leadership.waits
             for replica in (first, second):
-                await replica.duty.health.listening.wait()
-                assert await processes.fetch(replica.duty.health.port, "/healthz") == (200, "alive\n")
-                status, figures = await processes.fetch(replica.duty.metrics.port, "/metrics")
+                await replica.leadership.health.listening.wait()
+                assert await processes.fetch(replica.leadership.health.port, "/healthz") == (200, "alive\n")
+                status, figures = await processes.fetch(replica.leadership.metrics.port, "/metrics")
                 assert status == 200
                 assert "argocd_agent_connection_status" in figures
                 assert figures.endswith("figures_of_work 1\n")
         await eventually(lambda: second.works)
-        assert second.duty.waits == ""
+        assert second.leadership.waits == ""

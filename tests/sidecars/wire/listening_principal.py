@@ -12,17 +12,17 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from grpc import aio
 
 from sidecars.wire.auth.authenticator import Admission, Rules
-from sidecars.wire.auth.methods import Method, Pattern, SubjectMethod
+from sidecars.wire.auth.methods import Method, NamePattern, SubjectMethod
 from sidecars.wire.auth.tokens import Mode, Tokens
 from sidecars.wire.auth.trust import Trust
-from sidecars.wire.client.dialer import Dialing
+from sidecars.wire.client.dialer import DialOptions
 from sidecars.wire.events import Event
 from sidecars.wire.generated.auth_pb2 import AuthRequest, AuthResponse, RefreshTokenRequest
 from sidecars.wire.generated.version_pb2 import VersionResponse
-from sidecars.wire.server.listener import Listening
+from sidecars.wire.server.listener import ListenOptions
 from sidecars.wire.server.server import Server
-from sidecars.wire.server.sessions import Peer
-from sidecars.wire.streams import Stream
+from sidecars.wire.server.sessions import AuthenticatedAgent
+from sidecars.wire.streams import EventStream
 from sidecars.wire.tls import Material, channel_credentials
 from tests.sidecars.wire.pki import CLIENT, SERVER, Issued, issue
 
@@ -61,12 +61,12 @@ class Recorder:
     """Keeps what arrives on streams; `failing` makes them fail instead."""
 
     def __init__(self) -> None:
-        self.streams: asyncio.Queue[tuple[Peer, Stream]] = asyncio.Queue()
+        self.streams: asyncio.Queue[tuple[AuthenticatedAgent, EventStream]] = asyncio.Queue()
         self.received: asyncio.Queue[Event | None] = asyncio.Queue()
         self.ended: asyncio.Queue[str] = asyncio.Queue()
         self.failing: Exception | None = None
 
-    async def serve(self, peer: Peer, stream: Stream) -> None:
+    async def serve(self, peer: AuthenticatedAgent, stream: EventStream) -> None:
         try:
             self.streams.put_nowait((peer, stream))
             if self.failing:
@@ -77,7 +77,7 @@ class Recorder:
         finally:
             self.ended.put_nowait(peer.name)
 
-    async def stream(self) -> tuple[Peer, Stream]:
+    async def stream(self) -> tuple[AuthenticatedAgent, EventStream]:
         async with asyncio.timeout(PATIENCE):
             return await self.streams.get()
 
@@ -111,8 +111,8 @@ class Principal:
     def plain_channel(self) -> Any:
         return aio.insecure_channel(f"127.0.0.1:{self.port}", options=[("grpc.use_local_subchannel_pool", 1)])
 
-    def dialing(self, agent: Issued = AGENT, **changes: Any) -> Dialing:
-        usual = Dialing(
+    def dialing(self, agent: Issued = AGENT, **changes: Any) -> DialOptions:
+        usual = DialOptions(
             host="localhost",
             port=self.port,
             material=Material(agent.pair(), AUTHORITY.pem),
@@ -133,14 +133,14 @@ async def started(
     recorder, open_gate = Recorder(), gate or OpenGate()
     tokens = Tokens(KEY, now=time.time)
     full = Rules(
-        method=method or SubjectMethod(Pattern("CN=([^,]+)")),
+        method=method or SubjectMethod(NamePattern("CN=([^,]+)")),
         tokens=tokens,
         trust=Trust(AUTHORITY.pem, now=lambda: datetime.now(UTC)),
         namespace="argocd",
         version="0.9.0",
         gate=open_gate,
     )
-    where = Listening(host="127.0.0.1", port=0, material=Material(PRINCIPAL.pair(), AUTHORITY.pem))
+    where = ListenOptions(host="127.0.0.1", port=0, material=Material(PRINCIPAL.pair(), AUTHORITY.pem))
     server = Server(replace(where, **(listening or {})), replace(full, **(rules or {})), recorder.serve)
     return Principal(server, await server.start(), open_gate, tokens, recorder)
 

@@ -11,7 +11,7 @@ import pytest
 from scripts.argocd_agent import BINARY, agent_arguments, free_port, principal_arguments
 from scripts.cluster.controlplane import Cluster
 from sidecars.wire.auth.tokens import Mode
-from sidecars.wire.client.dialer import DialError, Dialing, connect
+from sidecars.wire.client.dialer import DialError, DialOptions, connect
 from sidecars.wire.events import AGENT_SOURCE, Event, EventType, Target, acknowledgement, message_event
 from sidecars.wire.json_objects import read_object
 from sidecars.wire.payloads import RequestResourceResync, RequestSyncedResourceList, read, write
@@ -137,7 +137,7 @@ async def test_a_go_principal_refuses_who_is_not_its_agent(
 
 
 def dialing(port: int, agent: Any = AGENT) -> Any:
-    return Dialing(
+    return DialOptions(
         host="127.0.0.1",
         port=port,
         material=Material(agent.pair(), AUTHORITY.pem),

@@ -14,8 +14,8 @@ from certs.key_pair import fingerprint
 from sidecars.wire.auth.blocklist import Blocklist
 from sidecars.wire.auth.tokens import Mode
 from sidecars.wire.auth.trust import Trust
-from sidecars.wire.capabilities import Announcement
-from sidecars.wire.server.sessions import Peer, Sessions
+from sidecars.wire.capabilities import Capabilities
+from sidecars.wire.server.sessions import AuthenticatedAgent, OpenStreams
 from sidecars.wire.tls import Material
 from tests.sidecars.wire.listening_principal import (
     AGENT,
@@ -154,16 +154,16 @@ async def test_a_principal_that_stops_lets_agents_look_elsewhere(principal: Prin
 
 
 async def test_a_thousand_streams_are_rechecked_without_holding_up_the_loop() -> None:
-    sessions = Sessions(now=lambda: datetime.now(UTC))
+    sessions = OpenStreams(now=lambda: datetime.now(UTC))
     trust = Trust(AUTHORITY.pem, now=lambda: datetime.now(UTC))
-    peer = Peer(
+    peer = AuthenticatedAgent(
         name="agent-1",
         mode=Mode.MANAGED,
-        announced=Announcement(),
+        announced=Capabilities(),
         shown=(AGENT.certificate.public_bytes(Encoding.DER),),
     )
     managers = [
-        sessions.opened(Peer(name=f"a{number}", mode=peer.mode, shown=peer.shown), max_age=60)
+        sessions.opened(AuthenticatedAgent(name=f"a{number}", mode=peer.mode, shown=peer.shown), max_age=60)
         for number in range(1000)
     ]
     for manager in managers:
@@ -176,7 +176,7 @@ async def test_a_thousand_streams_are_rechecked_without_holding_up_the_loop() ->
             turns += 1
             await asyncio.sleep(0)
 
-    def complaint(asked: Peer) -> str | None:
+    def complaint(asked: AuthenticatedAgent) -> str | None:
         trust.check(asked.chain)
         return None
 

@@ -4,16 +4,16 @@ import inspect
 
 import pytest
 
-from sidecars.delivery.session import Stream as DeliveryStream
+from sidecars.delivery.session import Stream
 from sidecars.wire.client.dialer import AgentConnection
-from sidecars.wire.streams import Stream, StreamLostError
+from sidecars.wire.streams import EventStream, StreamLostError
 from tiphys.errors import SurroundingsError
 
-ENDS: list[type[DeliveryStream]] = [Stream, AgentConnection]  # which mypy checks call by call
+ENDS: list[type[Stream]] = [EventStream, AgentConnection]  # which mypy checks call by call
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_an_end_sends_and_receives(end: type[DeliveryStream]) -> None:
+def test_an_end_sends_and_receives(end: type[Stream]) -> None:
     assert inspect.iscoroutinefunction(end.send)
     assert inspect.iscoroutinefunction(end.receive)
 

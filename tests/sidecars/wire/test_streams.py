@@ -14,7 +14,7 @@ from grpc import aio
 from sidecars.wire.envelopes import decode, encode, encode_batch, to_cloudevent
 from sidecars.wire.events import Event, EventType, Target, acknowledgement
 from sidecars.wire.generated.eventstream_pb2 import Event as Envelope
-from sidecars.wire.streams import StreamLostError, TooLargeError
+from sidecars.wire.streams import MessageTooLargeError, StreamLostError
 from tests.sidecars.wire.listening_principal import PATIENCE, Principal, login, refusal, subscribe, until
 from tiphys.errors import SurroundingsError
 
@@ -129,7 +129,7 @@ async def test_an_event_that_nobody_would_take_is_not_sent_and_the_stream_goes_o
     principal = await start(listening={"max_message_bytes": 1024 * 1024})
     async with opened(principal) as call:
         _, stream = await principal.recorder.stream()
-        with pytest.raises(TooLargeError, match="1048576 is the most: raise our --grpc"):
+        with pytest.raises(MessageTooLargeError, match="1048576 is the most: raise our --grpc"):
             await stream.send(event(payload=bytes(1024 * 1024)))
         await stream.send(event(2))
         assert await read(call) == event(2)

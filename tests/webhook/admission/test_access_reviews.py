@@ -15,8 +15,8 @@ from tests.webhook.admission.test_decisions import Heard
 from tests.webhook.conftest import ROOT, review
 from webhook.admission import access_reviews
 from webhook.admission.access_reviews import QUESTIONS, AccessReviews
-from webhook.admission.decisions import Decisions, Known
-from webhook.admission.review import Answer, decode
+from webhook.admission.decisions import Decisions, Snapshot
+from webhook.admission.review import ReviewAnswer, decode
 
 HERE = "https://kubernetes.default.svc"
 
@@ -51,22 +51,22 @@ def project(count: int) -> dict[str, Any]:
     }
 
 
-def validated(server: Refusing, *, count: int = 1, **configured: Any) -> Answer:
+def validated(server: Refusing, *, count: int = 1, **configured: Any) -> ReviewAnswer:
     configuration, problems = parse_configuration(
         {"profile": "parity", "impersonation": {"check-writer": True}, **configured}
     )
     assert not problems
     surroundings = Surroundings(settings=Settings(), configuration=configuration, neighbours=Nothing())
     decisions = Decisions(
-        lambda: Known(surroundings),
+        lambda: Snapshot(surroundings),
         listener=Heard(),
         today=lambda: date(2026, 11, 1),
         check_writer=AccessReviews(cast("Any", server)).check,
     )
 
-    async def decide() -> Answer:
+    async def decide() -> ReviewAnswer:
         decided = decisions.validate(decode(review(object=project(count))))
-        return decided if isinstance(decided, Answer) else await decided
+        return decided if isinstance(decided, ReviewAnswer) else await decided
 
     return asyncio.run(decide())
 

@@ -14,9 +14,9 @@ from argocd.engine.judge import Judgement
 from argocd.judging.case import Surroundings
 from argocd.settings.argocd_cm import read_settings
 from tests.webhook.conftest import review
-from webhook.admission.decisions import Decisions, Known
-from webhook.admission.review import Answer, Review, decode
-from webhook.injection.inject import Reason
+from webhook.admission.decisions import Decisions, Snapshot
+from webhook.admission.review import Review, ReviewAnswer, decode
+from webhook.injection.inject import InjectionReason
 from webhook.injection.templates import parse_template
 
 CONTROLLER = "system:serviceaccount:argocd:argocd-application-controller"
@@ -26,12 +26,12 @@ PRINCIPAL = "system:serviceaccount:argocd:tiphys-principal"
 class Heard:
     def __init__(self) -> None:
         self.judgements: list[Judgement] = []
-        self.reasons: list[Reason] = []
+        self.reasons: list[InjectionReason] = []
 
     def judged(self, review: Review, judgements: Sequence[Judgement]) -> None:
         self.judgements += judgements
 
-    def injected(self, reason: Reason) -> None:
+    def injected(self, reason: InjectionReason) -> None:
         self.reasons.append(reason)
 
 
@@ -44,7 +44,7 @@ def decisions(
 ) -> Decisions:
     read, problems = parse_configuration(configuration or {})
     assert not problems
-    known = Known(
+    known = Snapshot(
         surroundings=Surroundings(
             settings=read_settings({"data": settings or {}}, configuration=read),
             configuration=read,
@@ -71,8 +71,8 @@ def asked(**request: Any) -> Review:
     return decode(review(**request))
 
 
-def answered(answer: Any) -> Answer:
-    assert isinstance(answer, Answer)
+def answered(answer: Any) -> ReviewAnswer:
+    assert isinstance(answer, ReviewAnswer)
     return answer
 
 
@@ -147,7 +147,7 @@ def test_what_is_being_deleted_passes() -> None:
 
 @pytest.mark.parametrize("request_", [{"operation": "CONNECT"}, {"subResource": "status"}, {"object": None}])
 def test_what_no_rule_is_about_passes(request_: dict[str, Any]) -> None:
-    assert decisions().validate(asked(**request_)) == Answer()
+    assert decisions().validate(asked(**request_)) == ReviewAnswer()
 
 
 def test_a_secret_that_loses_its_label_is_judged_as_what_it_was() -> None:
@@ -167,7 +167,7 @@ def test_a_secret_that_loses_its_label_is_judged_as_what_it_was() -> None:
     assert answer.allowed
 
 
-def patched(thing: dict[str, Any], answer: Answer) -> dict[str, Any]:
+def patched(thing: dict[str, Any], answer: ReviewAnswer) -> dict[str, Any]:
     result: dict[str, Any] = jsonpatch.JsonPatch(list(answer.patch)).apply(orjson.loads(orjson.dumps(thing)))
     return result
 
@@ -180,7 +180,7 @@ def deployment(**metadata: Any) -> dict[str, Any]:
     }
 
 
-def complete(thing: dict[str, Any], made: Decisions, **request: Any) -> Answer:
+def complete(thing: dict[str, Any], made: Decisions, **request: Any) -> ReviewAnswer:
     kind = {"group": "apps", "version": "v1", "kind": "Deployment"}
     return made.mutate(asked(object=thing, kind=kind, namespace="default", **request))
 
@@ -236,7 +236,7 @@ def test_a_deletion_and_a_subresource_are_never_patched() -> None:
         {"operation": "DELETE", "oldObject": deployment(), "object": None},
         {"subResource": "scale"},
     ):
-        assert decisions().mutate(asked(**request)) == Answer()
+        assert decisions().mutate(asked(**request)) == ReviewAnswer()
 
 
 def test_a_pod_is_injected_and_the_reason_told() -> None:
@@ -249,5 +249,5 @@ def test_a_pod_is_injected_and_the_reason_told() -> None:
     assert made.inject(asked(object=patched(pod, answer), kind=kind)).audit == {
         "injection": "already-injected"
     }
-    assert heard.reasons == [Reason.INJECTED, Reason.ALREADY_INJECTED]
-    assert made.inject(asked(object=pod)) == Answer()
+    assert heard.reasons == [InjectionReason.INJECTED, InjectionReason.ALREADY_INJECTED]
+    assert made.inject(asked(object=pod)) == ReviewAnswer()

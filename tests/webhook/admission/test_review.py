@@ -12,7 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.webhook.conftest import review
-from webhook.admission.review import BODY_LIMIT, Answer, ReviewError, TooLargeError, decode, encode, shortened
+from webhook.admission.review import (
+    BODY_LIMIT,
+    ReviewAnswer,
+    ReviewError,
+    ReviewTooLargeError,
+    decode,
+    encode,
+    shortened,
+)
 
 
 def test_what_the_api_server_sends_is_read() -> None:
@@ -100,13 +108,13 @@ def test_too_deep_and_too_large_are_refused() -> None:
     )
     with pytest.raises(ReviewError, match="nested too deeply"):
         decode(body)
-    with pytest.raises(TooLargeError):
+    with pytest.raises(ReviewTooLargeError):
         decode(b" " * (BODY_LIMIT + 1))
 
 
 def test_a_denial_carries_its_code_and_message_and_no_patch() -> None:
     response = orjson.loads(
-        encode("1", Answer(allowed=False, message="no", patch=[{"op": "add"}]), patches=True)
+        encode("1", ReviewAnswer(allowed=False, message="no", patch=[{"op": "add"}]), patches=True)
     )["response"]
     assert response == {
         "uid": "1",
@@ -117,13 +125,13 @@ def test_a_denial_carries_its_code_and_message_and_no_patch() -> None:
 
 def test_patch_and_patch_type_come_together_or_not_at_all() -> None:
     operations = [{"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}]
-    response = orjson.loads(encode("1", Answer(patch=operations), patches=True))["response"]
+    response = orjson.loads(encode("1", ReviewAnswer(patch=operations), patches=True))["response"]
     assert response["patchType"] == "JSONPatch"
     patched = jsonpatch.JsonPatch(orjson.loads(base64.b64decode(response["patch"]))).apply({"metadata": {}})
     assert patched == {"metadata": {"labels": {"a": "b"}}}
-    assert "patchType" not in orjson.loads(encode("1", Answer(), patches=True))["response"]
+    assert "patchType" not in orjson.loads(encode("1", ReviewAnswer(), patches=True))["response"]
     with pytest.raises(ValueError, match="validating"):
-        encode("1", Answer(patch=operations), patches=False)
+        encode("1", ReviewAnswer(patch=operations), patches=False)
 
 
 def test_warnings_stay_within_what_the_api_server_passes_on() -> None:

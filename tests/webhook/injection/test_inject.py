@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scripts.cluster.controlplane import Cluster
-from webhook.injection.inject import Reason, inject
+from webhook.injection.inject import InjectionReason, inject
 from webhook.injection.templates import SECURITY_CONTEXT, Template, TemplateError, parse_template
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "injection"
@@ -48,13 +48,13 @@ def test_a_pod_gets_what_the_golden_file_says_and_a_second_pass_adds_nothing(cas
     patched = jsonpatch.JsonPatch(list(result.patch)).apply(pod)
     again = inject(patched, TEMPLATES)
     assert not again.patch
-    if result.reason is Reason.INJECTED:
-        assert again.reason is Reason.ALREADY_INJECTED
+    if result.reason is InjectionReason.INJECTED:
+        assert again.reason is InjectionReason.ALREADY_INJECTED
 
 
 def test_every_reason_has_a_golden_case() -> None:
     told = {json.loads((GOLDEN / f"{case}.json").read_text())["reason"] for case in CASES}
-    assert told == {reason.value for reason in Reason}
+    assert told == {reason.value for reason in InjectionReason}
 
 
 @pytest.mark.parametrize("case", ["native-sidecar", "plain-container-with-its-own-credentials"])

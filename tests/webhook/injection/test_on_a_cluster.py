@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.webhook.guarded_cluster import Guarded, Object, until
-from webhook.injection.inject import Reason
+from webhook.injection.inject import InjectionReason
 from webhook.injection.templates import CONFIG_MAP, SECURITY_CONTEXT
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "injection"
@@ -76,7 +76,7 @@ def sidecars(stored: Object) -> list[Object]:
     return [container for container in held if container["name"].startswith("tiphys-")]
 
 
-def counted(guarded: Guarded, reason: Reason) -> float:
+def counted(guarded: Guarded, reason: InjectionReason) -> float:
     text = guarded.guard.page("/metrics")[1]
     found = re.findall(rf'^tiphys_webhook_injections_total{{reason="{reason}"}} (\S+)$', text, re.MULTILINE)
     return sum(map(float, found))
@@ -121,7 +121,7 @@ def test_a_pod_that_was_injected_is_created_again_as_it_is(injecting: Guarded, r
     second = created(injecting, again, restricted)
     assert second["spec"] == first["spec"]
     until(
-        lambda: audited(injecting, "imported", restricted) == Reason.ALREADY_INJECTED,
+        lambda: audited(injecting, "imported", restricted) == InjectionReason.ALREADY_INJECTED,
         what="the audit log names the reason",
     )
 
@@ -129,33 +129,33 @@ def test_a_pod_that_was_injected_is_created_again_as_it_is(injecting: Guarded, r
 OF_A_SET = [{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "set", "uid": "u", "controller": True}]
 PORTS = [{"containerPort": 8181}]
 
-CASES: dict[Reason, Object] = {
-    Reason.INJECTED: pod("set-0", metadata={"ownerReferences": OF_A_SET}),
-    Reason.NOT_ASKED: pod("opted-out", "false"),
-    Reason.UNKNOWN_ROLE: pod("unknown-role", "oarsman"),
-    Reason.NO_TEMPLATE: pod("no-template", "replica"),
-    Reason.ALREADY_INJECTED: pod(
+CASES: dict[InjectionReason, Object] = {
+    InjectionReason.INJECTED: pod("set-0", metadata={"ownerReferences": OF_A_SET}),
+    InjectionReason.NOT_ASKED: pod("opted-out", "false"),
+    InjectionReason.UNKNOWN_ROLE: pod("unknown-role", "oarsman"),
+    InjectionReason.NO_TEMPLATE: pod("no-template", "replica"),
+    InjectionReason.ALREADY_INJECTED: pod(
         "already", containers=[{"name": "tiphys-agent", "image": "example.test/tiphys:0"}]
     ),
-    Reason.HOST_NETWORK: pod("host-network", hostNetwork=True),
-    Reason.MIRROR_POD: pod(
+    InjectionReason.HOST_NETWORK: pod("host-network", hostNetwork=True),
+    InjectionReason.MIRROR_POD: pod(
         "mirror", metadata={"annotations": {"kubernetes.io/config.mirror": "x"}}, nodeName="node"
     ),
-    Reason.OTHER_ORDINAL: pod("set-1", metadata={"ownerReferences": OF_A_SET}),
-    Reason.VOLUME_CLASH: pod("volume-clash", volumes=[{"name": "tiphys-agent-tls", "emptyDir": {}}]),
-    Reason.PORT_CLASH: pod(
+    InjectionReason.OTHER_ORDINAL: pod("set-1", metadata={"ownerReferences": OF_A_SET}),
+    InjectionReason.VOLUME_CLASH: pod("volume-clash", volumes=[{"name": "tiphys-agent-tls", "emptyDir": {}}]),
+    InjectionReason.PORT_CLASH: pod(
         "port-clash", containers=[{"name": "c", "image": "example.test/c:1", "ports": PORTS}]
     ),
 }
 
 
 def test_every_reason_has_a_case() -> None:
-    assert set(CASES) == set(Reason)
+    assert set(CASES) == set(InjectionReason)
 
 
 @pytest.mark.parametrize("reason", CASES, ids=lambda reason: reason.value)
 def test_the_reason_is_in_the_audit_log_and_in_the_metric(
-    injecting: Guarded, lenient: str, reason: Reason
+    injecting: Guarded, lenient: str, reason: InjectionReason
 ) -> None:
     body, before = CASES[reason], counted(injecting, reason)
     name = body["metadata"]["name"]
@@ -163,7 +163,7 @@ def test_the_reason_is_in_the_audit_log_and_in_the_metric(
     added = {container["name"] for container in sidecars(stored)} - {
         container["name"] for container in body["spec"]["containers"]
     }
-    assert added == ({"tiphys-agent"} if reason is Reason.INJECTED else set())
+    assert added == ({"tiphys-agent"} if reason is InjectionReason.INJECTED else set())
     until(lambda: audited(injecting, name, lenient) == reason, what="the audit log names the reason")
     # A later webhook's change may have the API server ask again.
     assert counted(injecting, reason) > before

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from certs.authority import Authority, Subject
+from certs.authority import Authority, LeafSubject
 from certs.folder import BUNDLE, CERTIFICATE, KEY, publish
 from certs.key_pair import KeyPair
 from scripts.cluster.controlplane import Cluster
@@ -16,7 +16,7 @@ from tests.webhook.guarded_cluster import until
 from tests.webhook.registration.test_register_and_unregister import BAD, GOOD
 from tests.webhook.webhook_process import Guard
 
-SUBJECT = Subject("localhost", dns_names=["localhost"])
+SUBJECT = LeafSubject("localhost", dns_names=["localhost"])
 
 pytestmark = pytest.mark.timeout(180)
 

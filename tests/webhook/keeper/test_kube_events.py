@@ -5,7 +5,7 @@ import asyncio
 from kube.embedded import EmbeddedStore
 from kube.resources import EVENTS
 from kube.store import Object
-from webhook.keeper.kube_events import BURST, PER_SECOND, Announcer
+from webhook.keeper.kube_events import BURST, PER_SECOND, EventRecorder
 from webhook.keeper.worker_reports import Denial, Reports
 
 DENIAL = Denial(
@@ -20,7 +20,7 @@ class Clock:
         return self.now
 
 
-async def events(announcer: Announcer, store: EmbeddedStore, namespace: str = "argocd") -> list[Object]:
+async def events(announcer: EventRecorder, store: EmbeddedStore, namespace: str = "argocd") -> list[Object]:
     task = asyncio.create_task(announcer.run())
     async with asyncio.timeout(5):
         await announcer._waiting.join()
@@ -28,8 +28,8 @@ async def events(announcer: Announcer, store: EmbeddedStore, namespace: str = "a
     return (await store.list(EVENTS, namespace=namespace)).items
 
 
-def announcer(store: EmbeddedStore, *, denials: bool = True, clock: Clock | None = None) -> Announcer:
-    return Announcer(store, home="tiphys-system", denials=denials, clock=clock or Clock())
+def announcer(store: EmbeddedStore, *, denials: bool = True, clock: Clock | None = None) -> EventRecorder:
+    return EventRecorder(store, home="tiphys-system", denials=denials, clock=clock or Clock())
 
 
 async def test_denials_are_events_only_where_somebody_asked_for_them() -> None:

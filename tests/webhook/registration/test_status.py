@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from certs.authority import Authority, Subject
+from certs.authority import Authority, LeafSubject
 from certs.key_pair import KeyPair
 from kube.embedded import EmbeddedStore
 from kube.resources import CONFIG_MAPS, LEASES, NAMESPACES, SECRETS, VALIDATING_WEBHOOKS
@@ -60,7 +60,7 @@ async def good(store: EmbeddedStore) -> None:
     await lease(store, "tiphys-webhook", "one")
     await lease(store, "tiphys-webhook-replica-one", "one 1.2.3")
     await lease(store, "tiphys-webhook-replica-two", "two 1.2.3")
-    await leaf(store, AUTHORITY.issue(Subject("w"), now=NOW))
+    await leaf(store, AUTHORITY.issue(LeafSubject("w"), now=NOW))
     await register(store, PLACE, bundle=AUTHORITY.pair.certificate)
 
 

@@ -27,11 +27,11 @@ from argocd.judging.kinds import kind_of
 from argocd.rules.catalogue import CATALOGUE
 from argocd.settings.argocd_cm import read_settings
 from tests.webhook.plain_server import Silent
-from webhook.admission.decisions import Decisions, Known
+from webhook.admission.decisions import Decisions, Snapshot
 from webhook.admission.review import Review
-from webhook.injection.inject import Reason
+from webhook.injection.inject import InjectionReason
 from webhook.injection.templates import parse_template
-from webhook.server.asgi import Application, Endpoint
+from webhook.server.asgi import Endpoint, ReviewApp
 
 PATHS = ("/validate", "/mutate", "/inject")
 WRITERS = (
@@ -85,7 +85,7 @@ class Watcher(Silent):
             if judgement.finding.message.startswith("this rule failed"):
                 self._outcome.failures.append(f"{judgement.finding.rule}: {judgement.finding.message}")
 
-    def injected(self, reason: Reason) -> None: ...
+    def injected(self, reason: InjectionReason) -> None: ...
 
 
 def corpus() -> list[dict[str, Any]]:
@@ -95,7 +95,7 @@ def corpus() -> list[dict[str, Any]]:
     return [*documents, POD]
 
 
-def application(objects: list[dict[str, Any]], outcome: Outcome) -> Application:
+def application(objects: list[dict[str, Any]], outcome: Outcome) -> ReviewApp:
     configuration, problems = parse_configuration(
         {
             "agents": {
@@ -123,7 +123,7 @@ def application(objects: list[dict[str, Any]], outcome: Outcome) -> Application:
             "annotations": {"tiphys.dev/tracking-application": "shop"},
         }
     }
-    known = Known(
+    known = Snapshot(
         Surroundings(settings=settings, configuration=configuration, neighbours=directory),
         namespace=lambda _: namespace,
         templates={"agent": template},
@@ -137,7 +137,7 @@ def application(objects: list[dict[str, Any]], outcome: Outcome) -> Application:
         "/mutate": Endpoint(decisions.mutate, patches=True),
         "/inject": Endpoint(decisions.inject, patches=True),
     }
-    return Application(
+    return ReviewApp(
         endpoints=endpoints, folder=Path(), background=watcher, observer=watcher, drain_seconds=0
     )
 

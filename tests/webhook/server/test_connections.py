@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from tests.webhook.conftest import ROOT, Server, post, read_response, review
-from webhook.server.gunicorn_settings import Listening
+from webhook.server.gunicorn_settings import ReviewPort
 
 StartServer = Callable[..., Server]
 
@@ -51,7 +51,7 @@ def test_as_many_connections_as_are_allowed_fit_into_the_pods_memory(start_serve
     deployment = yaml.safe_load((ROOT / "manifests/base/webhook/deployment.yaml").read_text())
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     limit = int(container["resources"]["limits"]["memory"].removesuffix("Mi"))
-    assert OTHERS_MEBIBYTES + WORKER_MEBIBYTES + Listening().connections * each < limit
+    assert OTHERS_MEBIBYTES + WORKER_MEBIBYTES + ReviewPort().connections * each < limit
 
 
 def test_connections_that_never_begin_a_handshake_are_counted_and_go_first(start_server: StartServer) -> None:

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from certs.authority import Subject
+from certs.authority import LeafSubject
 from certs.key_pair import verifies
-from certs.rotation import Outcome, Rotation
+from certs.rotation import Rotation, RotationStep
 from kube.live import LiveStore
 from kube.resources import VALIDATING_WEBHOOKS
 from scripts.cluster.controlplane import Cluster
@@ -38,12 +38,12 @@ async def test_after_a_year_of_sleep_leaf_authority_and_ca_bundle_are_new(
         store,
         namespace=home,
         name="tiphys-webhook",
-        subject=Subject("tiphys-webhook", dns_names=["localhost"]),
+        subject=LeafSubject("tiphys-webhook", dns_names=["localhost"]),
         published=upkeep.published,
         now=lambda: clock[0],
     )
 
-    async def settle() -> Outcome:
+    async def settle() -> RotationStep:
         """As the leader: a step, and another whenever the caBundle was written, until nothing is left to do."""
         async with asyncio.timeout(SECONDS):
             while True:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from certs.authority import Authority, Subject
+from certs.authority import Authority, LeafSubject
 from certs.folder import BUNDLE, CERTIFICATE, KEY, publish
 from scripts.cluster.api import RefusedError
 from scripts.cluster.controlplane import Cluster
@@ -201,7 +201,7 @@ class Forsaken:
 def forsaken(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forsaken]:
     authority = Authority.create("test authority", now=datetime.now(UTC))
     folder = tmp_path_factory.mktemp("mounted")
-    pair = authority.issue(Subject("localhost", dns_names=["localhost"]), now=datetime.now(UTC))
+    pair = authority.issue(LeafSubject("localhost", dns_names=["localhost"]), now=datetime.now(UTC))
     publish(folder, {CERTIFICATE: pair.certificate, KEY: pair.key, BUNDLE: authority.pair.certificate})
     home, argocd = cluster.create_namespace(), cluster.create_namespace()
     other = cluster.create_namespace(
@@ -248,7 +248,7 @@ def killed(_: Forsaken) -> Iterator[str]:
 def expired(forsaken: Forsaken, tmp: Path) -> Iterator[str]:
     """A server that goes on with a certificate which nobody renewed."""
     pair = forsaken.authority.issue(
-        Subject("localhost", dns_names=["localhost"]),
+        LeafSubject("localhost", dns_names=["localhost"]),
         now=datetime.now(UTC) - timedelta(minutes=30),
         lifetime=timedelta(minutes=20),
     )

@@ -6,10 +6,10 @@ import pytest
 
 from kube.embedded import EmbeddedStore
 from kube.resources import APPLICATIONS, CONFIG_MAPS
-from webhook.admission.cluster_state import Guarding
+from webhook.admission.cluster_state import Scope
 from webhook.tracking.installation_id import ensure_installation_id, read_installation_id
 
-GUARDING = Guarding()
+GUARDING = Scope()
 
 
 async def a_cluster(

@@ -12,8 +12,8 @@ from kube.embedded import EmbeddedStore
 from kube.errors import ForbiddenError
 from kube.resources import APPLICATIONS, CONFIG_MAPS
 from kube.store import Object, Resource
-from webhook.admission.cluster_state import Guarding
-from webhook.tracking.migration import SIDE_BY_SIDE, Migrating
+from webhook.admission.cluster_state import Scope
+from webhook.tracking.migration import SIDE_BY_SIDE, MethodMigration
 
 
 class Forbidding(EmbeddedStore):
@@ -45,7 +45,7 @@ async def moved() -> list[dict[str, Any]]:
     }
     await store.create(APPLICATIONS, application)
     with pytest.raises(ForbiddenError):
-        await Migrating(store, Guarding(), to=TrackingMethod.LABEL, really=True).run()
+        await MethodMigration(store, Scope(), to=TrackingMethod.LABEL, really=True).run()
     gc.collect()
     return complaints
 

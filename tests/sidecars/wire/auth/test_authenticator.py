@@ -8,8 +8,8 @@ import pytest
 
 from sidecars.wire.auth.authenticator import Authenticator, LoginRequest, Rules
 from sidecars.wire.auth.caller import Caller
-from sidecars.wire.auth.methods import Evidence, Pattern, SubjectMethod
-from sidecars.wire.auth.passwords import BusyError
+from sidecars.wire.auth.methods import CallCredentials, NamePattern, SubjectMethod
+from sidecars.wire.auth.passwords import TooManyLoginsError
 from sidecars.wire.auth.tokens import Holder, Mode, Tokens
 from sidecars.wire.auth.trust import Trust
 from sidecars.wire.refusals import MAX_REMEMBERED, RefusalLog, RefusedError
@@ -21,13 +21,13 @@ LOGIN = LoginRequest(method="mtls", mode="managed", version="0.9.0", agent_names
 class Busy:
     name = "mtls"
 
-    async def identify(self, evidence: Evidence) -> str:
-        raise BusyError("too many logins at once")
+    async def identify(self, evidence: CallCredentials) -> str:
+        raise TooManyLoginsError("too many logins at once")
 
 
 def authenticator(method: SubjectMethod | Busy | None = None) -> Authenticator:
     rules = Rules(
-        method=method or SubjectMethod(Pattern("CN=([^,]+)")),
+        method=method or SubjectMethod(NamePattern("CN=([^,]+)")),
         tokens=Tokens(KEY, now=time.time),
         trust=Trust(AUTHORITY.pem, now=lambda: datetime.now(UTC)),
         namespace="argocd",

@@ -6,11 +6,11 @@ import pytest
 
 from sidecars.wire.auth.go_subject import go_subject
 from sidecars.wire.auth.methods import (
-    Evidence,
+    CallCredentials,
     HeaderMethod,
     IdentityError,
     Method,
-    Pattern,
+    NamePattern,
     Refusal,
     certificate_method,
     header_method,
@@ -73,12 +73,12 @@ def test_long_values_of_unknown_attributes_have_long_lengths() -> None:
 
 
 async def identified(method: Method, **evidence: Any) -> str:
-    return await method.identify(Evidence(**evidence))
+    return await method.identify(CallCredentials(**evidence))
 
 
 async def refused(method: Method, **evidence: Any) -> Refusal:
     with pytest.raises(IdentityError) as caught:
-        await method.identify(Evidence(**evidence))
+        await method.identify(CallCredentials(**evidence))
     return caught.value.refusal
 
 
@@ -185,11 +185,11 @@ def test_a_header_method_without_its_parts_is_refused_at_the_start(config: str) 
 @pytest.mark.parametrize("pattern", ["", "agent", "(", "(?P<x", "a{2000}", "(" + "x" * 2000 + ")"])
 def test_a_pattern_that_can_name_nobody_is_refused_at_the_start(pattern: str) -> None:
     with pytest.raises(CallError):
-        Pattern(pattern)
+        NamePattern(pattern)
 
 
 async def test_patterns_take_linear_time() -> None:
-    method = HeaderMethod("x", Pattern("(a*)*b"))
+    method = HeaderMethod("x", NamePattern("(a*)*b"))
     assert await refused(method, metadata={"x": ["a" * 16_000]}) is Refusal.NO_MATCH
 
 

@@ -6,8 +6,8 @@ import bcrypt
 import pytest
 
 from sidecars.wire.auth import passwords
-from sidecars.wire.auth.methods import Evidence, IdentityError, Refusal
-from sidecars.wire.auth.passwords import Accounts, BusyError, Login, PasswordMethod
+from sidecars.wire.auth.methods import CallCredentials, IdentityError, Refusal
+from sidecars.wire.auth.passwords import Accounts, Login, PasswordMethod, TooManyLoginsError
 from tiphys.errors import CallError
 
 HASH = bcrypt.hashpw(b"right", bcrypt.gensalt(4)).decode()
@@ -17,8 +17,8 @@ def method() -> PasswordMethod:
     return PasswordMethod(Accounts.parse(f"agent-1:{HASH}\n"))
 
 
-def evidence(name: str, password: str) -> Evidence:
-    return Evidence(credentials={"clientid": name, "clientsecret": password})
+def evidence(name: str, password: str) -> CallCredentials:
+    return CallCredentials(credentials={"clientid": name, "clientsecret": password})
 
 
 @pytest.mark.parametrize("prefix", ["$2a", "$2b", "$2y"])
@@ -74,7 +74,7 @@ async def test_more_logins_than_can_be_checked_are_sent_away(monkeypatch: pytest
     checked = method()
     for _ in range(passwords.SIDE_BY_SIDE):
         await checked._turn.acquire()
-    with pytest.raises(BusyError):
+    with pytest.raises(TooManyLoginsError):
         await checked.identify(evidence("agent-1", "right"))
 
 

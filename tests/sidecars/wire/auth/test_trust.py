@@ -8,7 +8,7 @@ from certs.key_pair import fingerprint
 from sidecars.wire.auth.blocklist import Blocklist
 from sidecars.wire.auth.methods import IdentityError, Refusal
 from sidecars.wire.auth.trust import Trust
-from sidecars.wire.capabilities import Announcement, grouped
+from sidecars.wire.capabilities import Capabilities, grouped
 from tests.sidecars.wire.pki import CLIENT, SERVER, Issued, issue
 from tiphys.errors import CallError
 
@@ -129,9 +129,9 @@ def test_entries_that_block_nothing_are_reported() -> None:
 def test_an_announcement_is_read_or_ignored(
     pairs: list[tuple[str, str | bytes]], extensions: set[str], epoch: int, limit: int
 ) -> None:
-    assert Announcement.of(grouped(pairs)) == Announcement(frozenset(extensions), epoch, limit)
+    assert Capabilities.of(grouped(pairs)) == Capabilities(frozenset(extensions), epoch, limit)
 
 
 def test_an_announcement_comes_back_as_it_was() -> None:
-    for announced in (Announcement(), Announcement(frozenset({"epoch", "batches"}), 7, 70_000)):
-        assert Announcement.of(grouped(announced.metadata())) == announced
+    for announced in (Capabilities(), Capabilities(frozenset({"epoch", "batches"}), 7, 70_000)):
+        assert Capabilities.of(grouped(announced.metadata())) == announced

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from sidecars.wire.capabilities import Announcement
+from sidecars.wire.capabilities import Capabilities
 from sidecars.wire.client import reconnect
 from sidecars.wire.client.dialer import AgentConnection
-from sidecars.wire.client.reconnect import Link, Reconnecting
+from sidecars.wire.client.reconnect import ConnectionStatus, Reconnector
 from sidecars.wire.events import heartbeat
 from sidecars.wire.server.sessions import Cut
-from sidecars.wire.streams import TooLargeError
+from sidecars.wire.streams import MessageTooLargeError
 from sidecars.wire.tls import Material
 from tests.sidecars.wire.listening_principal import AUTHORITY, PATIENCE, Principal, until
 from tests.sidecars.wire.pki import CLIENT, issue
@@ -41,7 +41,7 @@ class Pauses:
 
 @asynccontextmanager
 async def running(
-    link: Reconnecting, serve: Callable[[AgentConnection], Awaitable[None]] = follow
+    link: Reconnector, serve: Callable[[AgentConnection], Awaitable[None]] = follow
 ) -> AsyncIterator[None]:
     task = asyncio.ensure_future(link.run(serve))
     try:
@@ -53,8 +53,8 @@ async def running(
 
 
 async def test_an_agent_returns_when_its_stream_is_cut(principal: Principal) -> None:
-    states: list[Link] = []
-    link = Reconnecting(principal.dialing(), changed=states.append, sleep=Pauses())
+    states: list[ConnectionStatus] = []
+    link = Reconnector(principal.dialing(), changed=states.append, sleep=Pauses())
     async with running(link):
         await principal.recorder.stream()
         for session in principal.server.sessions:
@@ -67,18 +67,18 @@ async def test_an_agent_returns_when_its_stream_is_cut(principal: Principal) -> 
 
 async def test_a_principal_that_takes_less_is_known_to_after_one_lost_stream(start: Any) -> None:
     """As argocd-agent's, which announces nothing."""
-    principal = await start(listening={"max_message_bytes": 1 << 20, "announcement": Announcement()})
+    principal = await start(listening={"max_message_bytes": 1 << 20, "announcement": Capabilities()})
     refused: list[str] = []
 
     async def tell(connection: AgentConnection) -> None:
         try:
             await connection.send(heartbeat())
             await connection.send(replace(heartbeat(), payload=bytes(1 << 20)))
-        except TooLargeError as error:
+        except MessageTooLargeError as error:
             refused.append(str(error))
         await follow(connection)
 
-    link = Reconnecting(principal.dialing(), sleep=Pauses())
+    link = Reconnector(principal.dialing(), sleep=Pauses())
     async with running(link, tell):
         await until(lambda: bool(refused))
         assert "1048576 is the most: raise the other end's --grpc-max-message-size" in refused[0]
@@ -91,7 +91,7 @@ async def test_a_principal_that_takes_less_is_known_to_after_one_lost_stream(sta
 async def test_pauses_grow_are_scattered_and_stay_below_their_bound(principal: Principal) -> None:
     await principal.server.stop(grace=0)
     pauses = Pauses(limit=40)
-    async with running(Reconnecting(principal.dialing(), random=Random(1), sleep=pauses)):
+    async with running(Reconnector(principal.dialing(), random=Random(1), sleep=pauses)):
         await until(lambda: len(pauses.taken) == 40)
     assert 0.25 <= pauses.taken[0] <= 1
     assert 2 <= min(pauses.taken[5:]) <= max(pauses.taken) <= reconnect.MAX_PAUSE_SECONDS
@@ -101,7 +101,7 @@ async def test_pauses_grow_are_scattered_and_stay_below_their_bound(principal: P
 async def test_a_refused_agent_waits_longer(principal: Principal) -> None:
     principal.gate.objection = "unknown"
     pauses = Pauses(limit=20)
-    async with running(Reconnecting(principal.dialing(), sleep=pauses)):
+    async with running(Reconnector(principal.dialing(), sleep=pauses)):
         await until(lambda: len(pauses.taken) == 20)
     assert 15 <= min(pauses.taken[10:]) <= max(pauses.taken) <= reconnect.MAX_REFUSED_PAUSE_SECONDS
 
@@ -109,7 +109,7 @@ async def test_a_refused_agent_waits_longer(principal: Principal) -> None:
 async def test_a_standby_is_not_hammered_although_it_lets_agents_log_in(principal: Principal) -> None:
     principal.gate.state = "replicating"
     pauses = Pauses(limit=8)
-    link = Reconnecting(principal.dialing(), sleep=pauses)
+    link = Reconnector(principal.dialing(), sleep=pauses)
     async with running(link):
         await until(lambda: len(pauses.taken) == 8)
     assert pauses.taken[-1] >= 2
@@ -123,14 +123,14 @@ async def test_streams_that_end_at_once_are_no_reason_to_hurry(principal: Princi
     async def lose(_connection: AgentConnection) -> None:
         return
 
-    async with running(Reconnecting(principal.dialing(), sleep=pauses), lose):
+    async with running(Reconnector(principal.dialing(), sleep=pauses), lose):
         await until(lambda: len(pauses.taken) == 8)
     assert min(pauses.taken[4:]) >= reconnect.MAX_PAUSE_SECONDS / 4
 
 
 async def test_new_certificates_are_used_at_once(principal: Principal) -> None:
     pauses = Pauses(limit=1)
-    link = Reconnecting(principal.dialing(), sleep=pauses)
+    link = Reconnector(principal.dialing(), sleep=pauses)
     async with running(link):
         first, _ = await principal.recorder.stream()
         renewed = issue("agent-1", AUTHORITY, usage=[CLIENT])
@@ -143,7 +143,7 @@ async def test_new_certificates_are_used_at_once(principal: Principal) -> None:
 
 async def test_new_certificates_end_a_pause(principal: Principal) -> None:
     stranger = issue("agent-1", usage=[CLIENT])
-    link = Reconnecting(principal.dialing(stranger), sleep=lambda _seconds: asyncio.sleep(3600))
+    link = Reconnector(principal.dialing(stranger), sleep=lambda _seconds: asyncio.sleep(3600))
     async with running(link):
         await until(lambda: link.link.attempts == 1)
         good = issue("agent-1", AUTHORITY, usage=[CLIENT])
@@ -158,13 +158,13 @@ async def test_an_owner_that_fails_ends_the_loop(principal: Principal) -> None:
 
     with pytest.raises(ValueError, match="a mistake of ours"):
         async with asyncio.timeout(PATIENCE):
-            await Reconnecting(principal.dialing()).run(fail)
+            await Reconnector(principal.dialing()).run(fail)
 
 
 async def test_a_hundred_agents_return_within_seconds_of_a_restart(start: Any) -> None:
     principal = await start()
     agents = [
-        Reconnecting(
+        Reconnector(
             principal.dialing(issue(f"agent-{number}", AUTHORITY, usage=[CLIENT])),
             sleep=lambda seconds: asyncio.sleep(seconds / 10),
         )

@@ -15,7 +15,7 @@ import structlog
 from sidecars.wire.auth.methods import header_method
 from sidecars.wire.auth.passwords import Accounts, PasswordMethod
 from sidecars.wire.auth.tokens import Holder, Mode
-from sidecars.wire.capabilities import Announcement
+from sidecars.wire.capabilities import Capabilities
 from tests.sidecars.wire.listening_principal import (
     AGENT,
     AUTHORITY,
@@ -328,4 +328,4 @@ async def test_announcements_of_an_agent_reach_the_stream_owner(principal: Princ
         token = (await login(channel)).accessToken
         subscribe(channel, ("authorization", token), ("tiphys-extensions", "batches,future"))
         peer, _ = await principal.recorder.stream()
-    assert peer.announced == Announcement(frozenset({"batches", "future"}))
+    assert peer.announced == Capabilities(frozenset({"batches", "future"}))
