@@ -19,7 +19,7 @@ from kube.resources import NAMESPACES, SERVICE_ACCOUNTS
 from kube.store import Identity, Object, Resource
 from tiphys.errors import CallError, SurroundingsError
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 WORKSHOP = ROOT / "scripts" / "cluster" / "__main__.py"
 OVERLAYS = {CONTROL_PLANE: "control-plane", MANAGED: "workload-managed", AUTONOMOUS: "workload-autonomous"}
 END_SECONDS = 15.0

@@ -1,1 +1,1 @@
-"""What carries state between clusters: the wire, delivery, principal, agent, replication."""
+"""What carries state between clusters: the wire, delivery, principal, agent."""

@@ -1,9 +1,11 @@
 """What no linter holds: sizes, addresses, how quickly the command answers."""
 
+import ast
 import os
 import re
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -44,6 +46,46 @@ def test_no_module_is_longer_than_it_can_be_read() -> None:
 def test_no_module_is_called_after_nothing() -> None:
     vague = {"utils", "util", "common", "helpers", "helper", "manager", "misc"}
     assert [str(path) for path in modules() if path.stem in vague] == []
+
+
+FULL_FOLDER = 16
+"""More names than this nobody takes in at a glance."""
+SORTED_FOLDERS = {"argocd/rules", "cli/commands"}
+"""One file for each group of rules, one for each subcommand: lists that are looked up, not read."""
+
+
+def test_no_folder_has_more_modules_than_can_be_taken_in() -> None:
+    counts: defaultdict[str, int] = defaultdict(int)
+    for path in modules():
+        folder = str(path.parent.relative_to(ROOT))
+        if folder.split("/", maxsplit=1)[0] in ROOMS and path.stem != "__init__":
+            counts[folder] += 1
+    assert {
+        folder: count
+        for folder, count in counts.items()
+        if count > FULL_FOLDER and folder not in SORTED_FOLDERS
+    } == {}
+
+
+def test_every_folder_says_what_lives_there() -> None:
+    silent = [
+        str(path.relative_to(ROOT))
+        for room in ROOMS
+        for path in (ROOT / room).rglob("__init__.py")
+        if not ast.get_docstring(ast.parse(path.read_text()))
+    ]
+    assert silent == []
+
+
+def test_one_public_class_name_stands_for_one_thing() -> None:
+    places: defaultdict[str, list[str]] = defaultdict(list)
+    for path in modules():
+        name = str(path.relative_to(ROOT))
+        if name.split("/", maxsplit=1)[0] in ROOMS:
+            for node in ast.parse(path.read_text()).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    places[node.name].append(name)
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 
 @pytest.mark.parametrize(
