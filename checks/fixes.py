@@ -18,10 +18,10 @@ import yaml
 from argocd import names, reading
 from argocd.applications import sync_annotations
 from argocd.settings import secrets
-from checks.check import PlacedFinding
-from checks.manifests import Manifest, child, parse, read_text, steps_of
+from checks.findings import PlacedFinding
+from checks.manifests import Manifest, Position, child, parse, read_text, steps_of
 
-Bodies = dict[tuple[int, str], Any]
+Bodies = dict[Position, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Edit:
     start: int
     end: int
     text: str
-    item: tuple[int, str]
+    position: Position
     apply: Callable[[Any], None]
 
 
@@ -42,13 +42,11 @@ Fix = Callable[[Manifest, str, str], Edit | None]
 def fixed(file: str, findings: Iterable[PlacedFinding]) -> tuple[str, str, int]:
     """The file's text before and after, and how many edits that took. Raises UnreadableError."""
     text = read_text(file)
-    there = {
-        (found.document, found.where): found for found in parse(text, file) if isinstance(found, Manifest)
-    }
+    there = {found.position: found for found in parse(text, file) if isinstance(found, Manifest)}
     wanted: dict[tuple[int, int], Edit] = {}  # two findings in one text have one edit
     for found in findings:
-        if found.rule in FIXES and found.item in there:
-            edit = FIXES[found.rule](there[found.item], found.path, text)
+        if found.rule in FIXES and found.position in there:
+            edit = FIXES[found.rule](there[found.position], found.path, text)
             if edit:
                 wanted[edit.start, edit.end] = edit
     # From the end backwards: what stands before an edit stays where it was, also in lists.
@@ -84,8 +82,8 @@ def _applied(file: str, text: str, bodies: Bodies, edits: Sequence[Edit]) -> tup
             return None
         limit = edit.start
         text = f"{text[: edit.start]}{edit.text}{text[edit.end :]}"
-        edit.apply(expected[edit.item])
-    read = {(one.document, one.where): one.body for one in parse(text, file) if isinstance(one, Manifest)}
+        edit.apply(expected[edit.position])
+    read = {one.position: one.body for one in parse(text, file) if isinstance(one, Manifest)}
     return (text, expected) if read == expected else None
 
 
@@ -109,7 +107,7 @@ def _without_repetition(manifest: Manifest, path: str, text: str) -> Edit | None
         start = text.rfind("\n", 0, dash) + 1
         newline = text.find("\n", _last(item))
         end = len(text) if newline < 0 else newline + 1
-    return Edit(start, end, "", _key(manifest), lambda body: _data_at(body, above).pop(index))
+    return Edit(start, end, "", manifest.position, lambda body: _data_at(body, above).pop(index))
 
 
 def _spelt(known: frozenset[str]) -> Fix:
@@ -151,7 +149,7 @@ def _rewritten(manifest: Manifest, path: str, text: str, respell: Callable[[str]
         _data_at(body, above)[last] = meant
 
     start, end = node.start_mark.index, node.end_mark.index
-    return Edit(start, end, _quoted(meant, text[start:end]), _key(manifest), apply)
+    return Edit(start, end, _quoted(meant, text[start:end]), manifest.position, apply)
 
 
 def _renamed_key(manifest: Manifest, path: str, text: str) -> Edit | None:
@@ -165,7 +163,7 @@ def _renamed_key(manifest: Manifest, path: str, text: str) -> Edit | None:
         key = next(key for key, _ in _node_at(manifest.node, [section]).value if key.value == last)
         start, end = key.start_mark.index, key.end_mark.index
         apply = partial(_rename, section=section, old=last, new=meant)
-        return Edit(start, end, _quoted(meant, text[start:end]), _key(manifest), apply)
+        return Edit(start, end, _quoted(meant, text[start:end]), manifest.position, apply)
     return None
 
 
@@ -177,10 +175,6 @@ def _quoted(value: str, instead_of: str) -> str:
     if instead_of.startswith('"'):
         return json.dumps(value, ensure_ascii=False)
     return f"'{value}'" if instead_of.startswith("'") else value
-
-
-def _key(manifest: Manifest) -> tuple[int, str]:
-    return manifest.document, manifest.where
 
 
 def _node_at(node: Any, steps: Sequence[str | int]) -> Any:

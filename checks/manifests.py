@@ -8,6 +8,7 @@ import fnmatch
 import glob
 import os
 import re
+import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,11 @@ import orjson
 import yaml
 
 from argocd import reading, safe_yaml
+
+Object = Mapping[str, Any]
+
+Position = tuple[int, str]
+"""Which object of a file: the document's number, and the path inside a List."""
 
 FILE_LIMIT = 16 * 1024 * 1024
 """Ten times what an API server stores; larger files are no manifests that somebody wrote."""
@@ -78,9 +84,13 @@ class Manifest:
 
     file: str
     document: int
-    body: Mapping[str, Any]
+    body: Object
     where: str = ""
     node: Any = field(default=None, repr=False, compare=False)
+
+    @property
+    def position(self) -> Position:
+        return self.document, self.where
 
     def place(self, path: str = "") -> Place:
         """Of a field in kubectl's notation, or of the nearest thing above it that exists."""
@@ -144,6 +154,17 @@ def _is_excluded(path: Path, patterns: list[str]) -> bool:
     )
 
 
+def size_of(path: str) -> int:
+    """Bytes to be read; FILE_LIMIT where only reading tells, as of a pipe, and none where there is no file."""
+    try:
+        if path == STDIN:
+            return len(_all_of(sys.stdin))
+        found = Path(path).stat()
+    except OSError:
+        return 0
+    return found.st_size if stat.S_ISREG(found.st_mode) else FILE_LIMIT
+
+
 def read_file(path: str) -> Iterator[Manifest | Unreadable]:
     """Every object of a file; where a document is broken, what is wrong with it, and the rest of the file."""
     name = STDIN_NAME if path == STDIN else path
@@ -165,7 +186,7 @@ def parse(text: str, name: str) -> Iterator[Manifest | Unreadable]:
 
 @lru_cache(maxsize=1)
 def _all_of(stream: TextIO) -> bytes:
-    """Of standard input, kept because a finding's place is looked up in a second reading."""
+    """Of standard input, kept because it may be measured first, and read twice."""
     return stream.buffer.read(FILE_LIMIT + 1)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from argocd.judging.case import Action, Profile
 from argocd.rules.catalogue import CATALOGUE
-from checks.check import PlacedFinding
+from checks.findings import PlacedFinding
 from checks.scan import ScannedObject
 from checks.survey import Listing
 from kube.errors import NotFoundError

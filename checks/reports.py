@@ -1,12 +1,11 @@
 """Findings in the forms that people and programs read. Each function returns the whole report as text."""
 
-import hashlib
 import json
 import re
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import click
 
 from argocd.judging.case import Action
 from argocd.rules.catalogue import CATALOGUE
-from checks.check import CheckResult, PlacedFinding
+from checks.findings import CheckResult, PlacedFinding
 from checks.manifests import Place
 from tiphys import __version__
 
@@ -115,7 +114,7 @@ def as_json(result: CheckResult) -> str:
                         "message": found.message,
                         "hint": found.hint,
                         "exempted": found.exempted,
-                        "fingerprint": fingerprint(found),
+                        "fingerprint": found.fingerprint,
                     }
                     for found in result.findings
                 ],
@@ -153,7 +152,7 @@ def sarif(result: CheckResult) -> str:
             "level": _LEVELS[found.action],
             "message": {"text": _sentence(found)},
             "locations": [_location(found.place)],
-            "partialFingerprints": {"tiphys/v1": fingerprint(found)},
+            "partialFingerprints": {"tiphys/v1": found.fingerprint},
             **(
                 {"suppressions": [{"kind": "external", "justification": found.exempted}]}
                 if found.exempted
@@ -281,12 +280,6 @@ def _sentence(found: PlacedFinding) -> str:
     return visible(f"{found.about}: {where}{found.message}{hint}")
 
 
-def fingerprint(found: PlacedFinding) -> str:
-    """The same finding tomorrow, also when lines above it have moved."""
-    key = f"{found.rule}\0{found.place.file}\0{found.about}\0{found.path}\0{found.message}"
-    return hashlib.sha256(key.encode()).hexdigest()[:32]
-
-
 FORMATS: dict[str, Callable[[CheckResult], str]] = {
     "text": text,
     "json": as_json,
@@ -295,8 +288,3 @@ FORMATS: dict[str, Callable[[CheckResult], str]] = {
     "github": github,
     "markdown": markdown,
 }
-
-
-def without(findings: Iterable[PlacedFinding], known: set[str]) -> list[PlacedFinding]:
-    """Those that a baseline does not hold."""
-    return [found for found in findings if fingerprint(found) not in known]

@@ -11,14 +11,15 @@ from typing import Any
 
 from argocd import names, reading
 from argocd.engine.directory import Shelf
-from argocd.engine.judge import Judgement, judge
+from argocd.engine.judge import judge
 from argocd.engine.summaries import summarize_application
 from argocd.judging.case import Case, Kind, Rule, Surroundings
 from argocd.judging.configuration import Configuration
 from argocd.judging.kinds import kind_of
 from argocd.rules.catalogue import CATALOGUE
 from argocd.tracking.marks import application_of
-from checks.check import CheckResult, PlacedFinding, Survey, about
+from checks.findings import CheckResult, name_of, placed
+from checks.known_objects import KnownObjects
 from checks.manifests import Place, Unreadable
 from checks.survey import Listing, survey
 from kube.errors import ForbiddenError, NotFoundError
@@ -90,7 +91,7 @@ class Scan:
         for resource in self._kinds:
             yield resource, listing.everywhere(resource)
 
-    async def _applications(self, listing: Listing, known: Survey, surroundings: Surroundings) -> None:
+    async def _applications(self, listing: Listing, known: KnownObjects, surroundings: Surroundings) -> None:
         kept: list[Object] = []
         keep = shared(_neighbour)
 
@@ -145,7 +146,7 @@ class Scan:
             subject = subject_of(thing, surroundings)
             place = Place(f"{subject.kind}/{subject.namespace}/{subject.name}", 0, 0)
             for judgement in judgements:
-                result.findings.append(_found(judgement, place, about(thing)))
+                result.findings.append(placed(judgement, place=place, about=name_of(thing)))
                 self._scanned.subjects.append(subject)
 
 
@@ -154,20 +155,6 @@ def _neighbour(application: Object) -> Object:
     kept = dict(summarize_application({key: part for key, part in application.items() if key != "status"}))
     finalizers = reading.value(application, "metadata", "finalizers")
     return {**kept, "metadata": {**kept["metadata"], "finalizers": finalizers}} if finalizers else kept
-
-
-def _found(judgement: Judgement, place: Place, named: str) -> PlacedFinding:
-    finding, exemption = judgement.finding, judgement.exemption
-    return PlacedFinding(
-        rule=finding.rule,
-        action=judgement.action,
-        place=place,
-        path=finding.path,
-        message=finding.message,
-        hint=finding.hint,
-        about=named,
-        exempted=exemption.reason or "exempted" if exemption else "",
-    )
 
 
 def subject_of(thing: Mapping[str, Any], surroundings: Surroundings) -> ScannedObject:

@@ -10,7 +10,7 @@ from argocd import names
 from argocd.engine.directory import Directory, Shelf
 from argocd.engine.summaries import summarize_secret
 from argocd.judging.configuration import Configuration
-from checks.check import Survey
+from checks.known_objects import KnownObjects
 from kube.errors import ForbiddenError, GoneError, NotFoundError
 from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS
 from kube.store import ListPage, Object, Resource, Store
@@ -98,10 +98,10 @@ async def survey(
     *,
     applications: bool = True,
     seen: Callable[[int], None] = lambda _: None,
-) -> Survey:
+) -> KnownObjects:
     """The neighbours that a cluster holds: summaries, and never a secret's data."""
     namespace = configuration.argocd.namespace
-    known = Survey(Directory(argocd_namespace=namespace))
+    known = KnownObjects(Directory(argocd_namespace=namespace))
     listing = Listing(store, namespace, known.notes)
     known.settings = await get(store, CONFIG_MAPS, names.ARGOCD_CM, namespace)
     known.parameters = await get(store, CONFIG_MAPS, names.ARGOCD_CMD_PARAMS_CM, namespace)

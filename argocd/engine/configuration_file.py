@@ -109,6 +109,12 @@ def _exemptions(top: ConfigurationSection) -> Iterator[policy.Exemption]:
             yield exemption
 
 
+def parse_rules(data: Any) -> tuple[dict[str, Action], list[ConfigurationProblem]]:
+    """The section `rules` alone."""
+    problems: list[ConfigurationProblem] = []
+    return _actions(ConfigurationSection({"rules": data}, problems=problems), "rules"), problems
+
+
 def _actions(section: ConfigurationSection, key: str) -> dict[str, Action]:
     found: dict[str, Action] = {}
     for rule, word in section.section(key).items():

@@ -11,11 +11,11 @@ from argocd import names
 from argocd.agents.identity import Adoption, Mismatch
 from argocd.agents.routing import AgentMapping, Mode
 from certs.folder import read
+from cli.options import combined
 from cli.options.sidecar import (
     PATH,
     Flags,
     certificates,
-    combined,
     configure_logs,
     port,
     run_sidecar,
@@ -148,7 +148,7 @@ OPTIONS = combined(
         help="Between two comparisons with a principal of ours; argocd-agent's is asked every third time.",
     ),
     # argocd-agent's agent reads the principal's variable.
-    FLAGS.everyday(also_format=["ARGOCD_PRINCIPAL_LOG_FORMAT"]),
+    FLAGS.log_and_cluster_options(also_format=["ARGOCD_PRINCIPAL_LOG_FORMAT"]),
     FLAGS.unused(UNUSED),
     FLAGS.unused(UNUSED_REDIS, prefixed=False),
 )

@@ -11,18 +11,19 @@ import click
 from argocd import names
 from certs.authority import KeyType
 from checks.reports import visible
+from cli.options import combined
 from cli.options.fleet import (
     KEY_TYPE,
     certificate_lines,
     certificate_told,
     days,
+    fleet_options,
     now,
     on_principal,
-    operating,
     show,
     table,
 )
-from cli.options.optional_cluster import asking_principal
+from cli.options.principal_pages import principal_page_options
 from kube.live import LiveStore
 from sidecars.fleet.agents import Fleet, Registered, Trouble, fingerprint_of
 from sidecars.fleet.pki import LEAF_LIFETIME
@@ -54,7 +55,7 @@ def command() -> None:
 
 
 @command.command("create")
-@operating
+@fleet_options
 @click.argument("agent")
 @click.option(
     "--resource-proxy-address",
@@ -92,8 +93,8 @@ def create_command(agent: str, **given: Any) -> None:
 
 
 @command.command("list")
-@operating
-@asking_principal
+@fleet_options
+@principal_page_options
 def list_command(**given: Any) -> None:
     """Show the fleet: mode, connection, lag and queue as the principal tells, errors as Applications show them."""
     look = on_principal(given, lambda store: _look(store, given))
@@ -111,8 +112,8 @@ def list_command(**given: Any) -> None:
 
 
 @command.command("inspect")
-@operating
-@asking_principal
+@fleet_options
+@principal_page_options
 @click.argument("agent")
 def inspect_command(agent: str, **given: Any) -> None:
     """Show all that is known about one agent."""
@@ -133,22 +134,20 @@ def inspect_command(agent: str, **given: Any) -> None:
     show(given, lines=lines, agent={**_told(found, look), "proxyCertificate": proxy})
 
 
-def naming_certificates(command: Any) -> Any:
-    for option in (
-        click.option("--fingerprint", help="The SHA-256 of one, in hex."),
-        click.option(
-            "--certificate",
-            type=click.Path(path_type=Path),
-            help="A certificate of the agent that is not known here.",
-        ),
-        click.argument("agent"),
-    ):
-        command = option(command)
-    return operating(command)
+certificate_options = combined(
+    fleet_options,
+    click.argument("agent"),
+    click.option(
+        "--certificate",
+        type=click.Path(path_type=Path),
+        help="A certificate of the agent that is not known here.",
+    ),
+    click.option("--fingerprint", help="The SHA-256 of one, in hex."),
+)
 
 
 @command.command("block")
-@naming_certificates
+@certificate_options
 def block_command(agent: str, **given: Any) -> None:
     """Lock an agent out: all certificates known here, or the given one. Principals cut its stream at once."""
     done = _with_certificates(agent, given, Fleet.block)
@@ -157,7 +156,7 @@ def block_command(agent: str, **given: Any) -> None:
 
 
 @command.command("unblock")
-@naming_certificates
+@certificate_options
 def unblock_command(agent: str, **given: Any) -> None:
     """Let an agent in again."""
     done = _with_certificates(agent, given, Fleet.unblock)
@@ -177,7 +176,7 @@ def _with_certificates(
 
 
 @command.command("remove")
-@operating
+@fleet_options
 @click.argument("agent")
 @click.option("--keep-certificates", is_flag=True, help="Do not put its certificates on the blocklist.")
 @click.option("--yes", is_flag=True, help="Do it; without this only tell what it means.")

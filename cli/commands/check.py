@@ -1,6 +1,5 @@
 """`tiphys check`: the webhook's rules before the push."""
 
-import json
 import os
 import sys
 from collections.abc import Iterator
@@ -10,38 +9,33 @@ from pathlib import Path
 
 import click
 
-from argocd.engine.configuration_file import parse_configuration
-from argocd.judging.case import Action, Profile
 from argocd.judging.configuration import Configuration
-from checks.check import MANY_FILES, CheckResult, PlacedFinding, Survey, judge_files, strict
-from checks.configuration import read_configuration
-from checks.manifests import STDIN, STDIN_NAME, find_files
-from checks.reports import FORMATS, fingerprint, remark, visible, without
-from cli.options.optional_cluster import reaching
-from tiphys.errors import CallError
-
-CONFIGURATION_FILE = "tiphys.yaml"
+from checks.baseline import baseline_of, without_known
+from checks.check import MANY_FILES, judge_files
+from checks.configuration import CONFIGURATION_FILE, find_configuration, read_configuration, with_rules
+from checks.findings import CheckResult, PlacedFinding
+from checks.known_objects import KnownObjects
+from checks.manifests import STDIN_NAME, find_files
+from checks.reports import FORMATS, remark, visible
+from cli.options.checks import (
+    configuration_option,
+    end_with,
+    fail_on_option,
+    format_option,
+    output_option,
+    rule_options,
+    write_file,
+    write_report,
+)
+from cli.options.cluster import ask, optional_cluster_options
 
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True)
-@click.option(
-    "--profile",
-    type=click.Choice([profile.value for profile in Profile]),
-    help="Instead of the configuration's.",
-)
-@click.option(
-    "--rule", "rules", multiple=True, metavar="ID=ACTION", help="deny, warn, audit or off; may be repeated."
-)
-@click.option(
-    "--config",
-    type=click.Path(path_type=Path),
-    help=f"Instead of the {CONFIGURATION_FILE} found upwards from the path.",
-)
-@click.option("--format", "form", type=click.Choice(list(FORMATS)), default="text", show_default=True)
-@click.option(
-    "--output", type=click.Path(path_type=Path), help="Write the report here instead of to standard output."
-)
+@rule_options
+@configuration_option(f"the {CONFIGURATION_FILE} found upwards from the path")
+@format_option
+@output_option
 @click.option(
     "--baseline",
     type=click.Path(path_type=Path),
@@ -56,13 +50,13 @@ CONFIGURATION_FILE = "tiphys.yaml"
     help="Mend what has one answer, such as entries that are there twice: shows the diff.",
 )
 @click.option("--yes", is_flag=True, help="With --fix: write the files instead of showing the diff.")
-@click.option("--fail-on", type=click.Choice(["deny", "warn"]), default="deny", show_default=True)
+@fail_on_option
 @click.option(
     "--jobs",
     type=click.IntRange(1, 64),
     help=f"Processes, from {MANY_FILES} files on.  [default: one a core]",
 )
-@reaching
+@optional_cluster_options
 def command(
     *,
     paths: tuple[str, ...],
@@ -86,8 +80,8 @@ def command(
     cluster too. Ends with 0 if nothing is denied, 1 if something is, 2 if something could not be read: the
     rest is judged all the same.
     """
-    configuration, excluded = read_configuration(config or _upwards(paths[0]))
-    configuration = strict(configuration, profile=profile, rules=dict(actions(rules)))
+    configuration, excluded = read_configuration(config or find_configuration(paths[0]))
+    configuration = with_rules(configuration, profile=profile, rules=rules)
     skipped: list[str] = []
     files = list(find_files(paths, skipped=skipped, exclude=excluded))
     for line in skipped:
@@ -97,36 +91,16 @@ def command(
     if fix and _mend(result, really=yes, aside=form != "text"):
         result = _judge(files, configuration, jobs=jobs or os.cpu_count() or 1, around=around)
     if write_baseline:
-        _write(
-            write_baseline,
-            json.dumps(sorted({fingerprint(found) for found in result.findings}), indent=1) + "\n",
-        )
+        write_file(write_baseline, baseline_of(result.findings))
     if baseline:
-        result = replace(result, findings=without(result.findings, _known(baseline)))
-    report = FORMATS[form](result)
-    write_report(report, output)
-    if result.unreadable:
-        raise click.exceptions.Exit(2)
-    if failed(result, fail_on=fail_on):
-        raise click.exceptions.Exit(1)
+        result = replace(result, findings=without_known(result.findings, baseline))
+    write_report(FORMATS[form](result), output)
+    end_with(result, fail_on=fail_on)
 
 
-def write_report(report: str, output: Path | None) -> None:
-    if output:
-        _write(output, click.unstyle(report) if "\x1b" in report else report)
-    else:
-        click.echo(report, nl=False)
-
-
-def failed(result: CheckResult, *, fail_on: str) -> bool:
-    failing = {Action.DENY, Action.WARN} if fail_on == "warn" else {Action.DENY}
-    return any(found.action in failing for found in result.findings)
-
-
-def _survey(configuration: Configuration, kubeconfig: Path | None, context: str | None) -> Survey:
+def _survey(configuration: Configuration, kubeconfig: Path | None, context: str | None) -> KnownObjects:
     # Only here: the client costs more than all the rules.
     from checks.survey import survey  # noqa: PLC0415
-    from cli.options.cluster import ask  # noqa: PLC0415
 
     given = {"kubeconfig": kubeconfig, "context": context}
     known = ask(given, lambda store: survey(store, configuration))
@@ -148,7 +122,7 @@ def _mend(result: CheckResult, *, really: bool, aside: bool) -> bool:
         before, after, edits = fixed(file, findings)
         made += edits
         if edits and really:
-            _write(Path(file), after)
+            write_file(Path(file), after)
         elif edits:
             shown = difference(file, before, after)
             stream = sys.stderr if aside else sys.stdout
@@ -161,7 +135,7 @@ def _mend(result: CheckResult, *, really: bool, aside: bool) -> bool:
 
 
 def _judge(
-    files: list[str], configuration: Configuration, *, jobs: int, around: Survey | None = None
+    files: list[str], configuration: Configuration, *, jobs: int, around: KnownObjects | None = None
 ) -> CheckResult:
     today = datetime.now(UTC).date()
     if len(files) < MANY_FILES or not sys.stderr.isatty():
@@ -179,36 +153,3 @@ def _judge(
                 yield index
 
         return judge_files(files, configuration, today=today, processes=jobs, read=counted(), around=around)
-
-
-def _upwards(path: str) -> Path | None:
-    start = Path.cwd() if path == STDIN else Path(path).absolute()
-    for folder in (start, *start.parents):
-        if (folder / CONFIGURATION_FILE).is_file():
-            return folder / CONFIGURATION_FILE
-    return None
-
-
-def actions(rules: tuple[str, ...]) -> Iterator[tuple[str, Action]]:
-    _, problems = parse_configuration({"rules": dict(rule.partition("=")[::2] for rule in rules)})
-    if problems:
-        raise CallError(f"--rule: {problems[0]}")
-    for rule in rules:
-        name, _, action = rule.partition("=")
-        yield name, Action(action)
-
-
-def _known(path: Path) -> set[str]:
-    try:
-        return set(json.loads(path.read_text()))
-    except OSError as error:
-        raise CallError(f"{path}: {error.strerror}; make it with --write-baseline") from error
-    except (ValueError, TypeError) as error:
-        raise CallError(f"{path}: not a baseline; make it with --write-baseline") from error
-
-
-def _write(path: Path, content: str) -> None:
-    try:
-        path.write_bytes(content.encode())  # as it is: no line end is changed
-    except OSError as error:
-        raise CallError(f"{path}: {error.strerror}") from error

@@ -8,8 +8,13 @@ import click
 from argocd.agents.routing import Mode
 from argocd.judging.configuration import Configuration
 from cli.explanations.explanation import show
-from cli.options.explained_objects import asking, fetch_application, gather, settled
-from cli.options.optional_cluster import asking_principal
+from cli.options.explained_objects import (
+    configuration_of,
+    explained_object_options,
+    fetch_application,
+    gather,
+)
+from cli.options.principal_pages import principal_page_options
 
 
 @click.group()
@@ -30,8 +35,8 @@ def command() -> None:
     type=click.Choice(["agent", "principal"]),
     help="Which way.  [default: to a managed agent, from an autonomous one]",
 )
-@asking_principal
-@asking
+@principal_page_options
+@explained_object_options
 def project_command(*, name: str, agent: str, mode: str | None, to: str | None, **given: Any) -> None:
     """Does a project get to an agent, or an agent's project to the principal: each step, and the copy.
 
@@ -39,17 +44,17 @@ def project_command(*, name: str, agent: str, mode: str | None, to: str | None, 
     """
     from cli.explanations import project  # noqa: PLC0415 - the others are not needed
 
-    found: list[Any] = []
+    links: list[Any] = []
 
     async def fetch(store: Any, configuration: Configuration) -> Any:
-        from cli.explanations import link as explain_link  # noqa: PLC0415
+        from cli.explanations.link import look  # noqa: PLC0415
 
         namespace = configuration.argocd.namespace
         service, url = given["principal_service"], given["principal_url"]
-        found.append(await explain_link.look(store, agent, namespace=namespace, service=service, url=url))
+        links.append(await look(store, agent, namespace=namespace, service=service, url=url))
 
     known = gather(given, fetch=fetch)
-    link = found[0] if known.live else None
+    link = links[0] if known.live else None
     mode_told = project.mode_of(agent, known, mode, link)
     show(
         project.explain(known, name, agent=agent, mode=mode_told, to=to, link=link),
@@ -59,7 +64,7 @@ def project_command(*, name: str, agent: str, mode: str | None, to: str | None, 
 
 @command.command("service-account")
 @click.argument("application", metavar="[NAMESPACE/]APPLICATION")
-@asking
+@explained_object_options
 def account_command(*, application: str, **given: Any) -> None:
     """As which service account an Application syncs, and each entry that was tried."""
     from cli.explanations import account  # noqa: PLC0415
@@ -73,7 +78,7 @@ def account_command(*, application: str, **given: Any) -> None:
 @command.command("tracking")
 @click.argument("thing", metavar="KIND[.GROUP]/NAME")
 @click.option("--namespace", "-n", help="The object's namespace.")
-@asking
+@explained_object_options
 def tracking_command(*, thing: str, namespace: str | None, **given: Any) -> None:
     """The ids that an object should carry, those it carries, who owns it and what pruning would do."""
     from cli.explanations import tracking  # noqa: PLC0415
@@ -94,7 +99,7 @@ def tracking_command(*, thing: str, namespace: str | None, **given: Any) -> None
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def rule_command(*, rule: str, config: Path | None, form: str) -> None:
     """What a rule asks for, and why, with examples."""
-    from cli.explanations import rule as explain_rule  # noqa: PLC0415
+    from cli.explanations.rule import explain  # noqa: PLC0415
 
-    configuration = settled({"config": config})
-    show(explain_rule.explain(rule, configuration), form=form)
+    configuration = configuration_of({"config": config})
+    show(explain(rule, configuration), form=form)

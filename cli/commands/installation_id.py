@@ -5,11 +5,11 @@ from typing import Any
 import click
 
 from argocd import names
-from cli.options.cluster import ask, namespaced
+from cli.options.cluster import ask, cluster_options
+from cli.options.namespaces import namespace_options, scope_of
 from kube.live import LiveStore
 from kube.store import Object
 from tiphys.errors import SurroundingsError
-from webhook.admission.cluster_state import Scope
 from webhook.tracking.installation_id import InstallationId, read_installation_id, write_installation_id
 
 
@@ -19,22 +19,24 @@ def command() -> None:
 
 
 @command.command("show")
-@namespaced
+@namespace_options
+@cluster_options
 def show_command(**given: Any) -> None:
     """Print the id, and what there is to know about it."""
-    found, held = ask(given, lambda store: read_installation_id(store, _scope(given)))
+    found, held = ask(given, lambda store: read_installation_id(store, scope_of(given)))
     _check(held, given)
     click.echo(_told(found))
 
 
 @command.command("ensure")
-@namespaced
+@namespace_options
+@cluster_options
 @click.option("--yes", is_flag=True, help="Do it; without this only tell what it means.")
 def ensure_command(*, yes: bool, **given: Any) -> None:
     """Generate an id where there is none, and tell how many Applications that concerns."""
 
     async def ensure(store: LiveStore) -> str:
-        scope = _scope(given)
+        scope = scope_of(given)
         found, held = await read_installation_id(store, scope)
         _check(held, given)
         assert held is not None
@@ -69,11 +71,3 @@ def _check(held: Object | None, given: dict[str, Any]) -> None:
             f"there is no ConfigMap {names.ARGOCD_CM} in {given['argocd_namespace']}:"
             " is that Argo CD's namespace (--argocd-namespace)?"
         )
-
-
-def _scope(given: dict[str, Any]) -> Scope:
-    return Scope(
-        home=given["namespace"],
-        argocd_namespace=given["argocd_namespace"],
-        application_namespaces=given["application_namespaces"],
-    )

@@ -15,9 +15,9 @@ from cli.options.fleet import (
     certificate_lines,
     certificate_told,
     days,
+    fleet_options,
     now,
     on_principal,
-    operating,
     show,
 )
 from kube.live import LiveStore
@@ -48,7 +48,7 @@ def command() -> None:
 
 
 @command.command("init")
-@operating
+@fleet_options
 @days(AUTHORITY_LIFETIME)
 @KEY_TYPE
 @REPLACE
@@ -94,7 +94,7 @@ def _issue_server(secret: str, service: str, given: dict[str, Any]) -> None:
 
 
 @issue_command.command("principal")
-@operating
+@fleet_options
 @DNS
 @IP
 @days(LEAF_LIFETIME)
@@ -106,7 +106,7 @@ def issue_principal_command(**given: Any) -> None:
 
 
 @issue_command.command("resource-proxy")
-@operating
+@fleet_options
 @DNS
 @IP
 @days(LEAF_LIFETIME)
@@ -118,7 +118,7 @@ def issue_proxy_command(**given: Any) -> None:
 
 
 @issue_command.command("agent")
-@operating
+@fleet_options
 @click.argument("agent")
 @click.option(
     "--agent-context",
@@ -173,7 +173,7 @@ def issue_agent_command(agent: str, **given: Any) -> None:
 
 
 @command.command("inspect")
-@operating
+@fleet_options
 def inspect_command(**given: Any) -> None:
     """Show the certificates of the principal's namespace, without their keys."""
 

@@ -11,11 +11,11 @@ import click
 
 from argocd.agents.routing import AgentMapping
 from certs.folder import read
+from cli.options import combined
 from cli.options.sidecar import (
     PATH,
     Flags,
     certificates,
-    combined,
     configure_logs,
     own_namespace,
     parse_labels,
@@ -166,7 +166,7 @@ OPTIONS = combined(
         help="Of what waits for all agents together, and of what has come from them; the rest is found by comparing,"
         " or waits at the agents.",
     ),
-    FLAGS.everyday(),
+    FLAGS.log_and_cluster_options(),
     FLAGS.unused(UNUSED),
     FLAGS.unused(
         (("redis-password", "REDIS_PASSWORD"), ("redis-creds-dir-path", "REDIS_CREDS_DIR_PATH")),

@@ -9,10 +9,16 @@ import click
 from argocd import globs, names, reading
 from argocd.impersonation.accounts import grants_for
 from argocd.impersonation.derivation import derive, entries_of
-from checks.check import Object
+from checks.manifests import Object
 from checks.reports import remark
 from cli.explanations.explanation import as_yaml
-from cli.options.explained_objects import ExplainedObjects, asking, gather, read_objects, settled
+from cli.options.explained_objects import (
+    ExplainedObjects,
+    configuration_of,
+    explained_object_options,
+    gather,
+    read_objects,
+)
 from cli.roles.kind_names import Kinds, Named, defined, discovered
 from cli.roles.sync_roles import Needs, impersonation, rights
 from tiphys.errors import CallError, ObjectError
@@ -39,14 +45,14 @@ CONTROLLER = "argocd-application-controller"
 @click.option(
     "--by-name", is_flag=True, help="Only the objects that the manifests name; creating is for all."
 )
-@asking
+@explained_object_options
 def command(*, project: str, user: str | None, manifests: tuple[str, ...], **given: Any) -> None:
     """Print the roles that let Argo CD sync as the accounts of a project, and no others.
 
     A Role where the account's namespace is known, a ClusterRole where the Application decides it; both name
     the accounts. With --manifests also the Roles that the account itself needs for these.
     """
-    things = read_objects(manifests, settled(given))
+    things = read_objects(manifests, configuration_of(given))
     kinds: dict[tuple[str, str], Named] = {}
 
     async def fetch(store: Any, _: Any) -> None:

@@ -1,25 +1,24 @@
 """`tiphys review`: AdmissionReviews in, answers out, with nothing running."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import click
 import orjson
 
 from argocd import reading
 from argocd.judging.configuration import Configuration
-from checks.check import surroundings_of
 from checks.configuration import read_configuration
+from checks.known_objects import known_from
+from checks.manifests import Object
 from cli.options.explained_objects import read_objects
 from webhook.admission.decisions import Decisions, Snapshot
 from webhook.admission.offline import Part, Unheard, rehearse
 from webhook.admission.review import BODY_LIMIT, Review, ReviewError, decode, encode
-
-Object = Mapping[str, Any]
 
 ALLOWED, DENIED, UNREADABLE = 0, 1, 2
 
@@ -67,7 +66,7 @@ def _decisions(configuration: Configuration, objects: list[Object]) -> Decisions
         if reading.text(thing, "kind") == "Namespace"
     }
     known = Snapshot(
-        surroundings=surroundings_of(objects, configuration),
+        surroundings=known_from(objects, configuration).surroundings(configuration),
         namespace=lambda name: namespaces.get(name, {}),
     )
     return Decisions(

@@ -10,10 +10,10 @@ from argocd.agents.routing import AgentMapping, Mode, explain_project
 from argocd.judging.case import Kind
 from argocd.judging.configuration import Configuration
 from argocd.judging.kinds import kind_of
-from checks.check import Object
+from checks.manifests import Object
 from cli.explanations.explanation import as_yaml, plain
 from cli.explanations.project import lean
-from cli.options.explained_objects import read_objects, settled
+from cli.options.explained_objects import configuration_of, read_objects
 from tiphys.errors import CallError
 
 
@@ -43,7 +43,7 @@ def command(
 
     Ends with 1 if a project does not go there; `tiphys explain project` tells why.
     """
-    configuration = settled({"config": config, "argocd_namespace": argocd_namespace})
+    configuration = configuration_of({"config": config, "argocd_namespace": argocd_namespace})
     projects = [thing for thing in read_objects(files, configuration) if kind_of(thing) is Kind.PROJECT]
     if not projects:
         raise CallError(f"there is no AppProject in {', '.join(files)}")

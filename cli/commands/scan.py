@@ -1,11 +1,9 @@
 """`tiphys scan`: the webhook's rules on what is in a cluster already."""
 
-import asyncio
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,17 +12,24 @@ import click
 
 from argocd import names, reading
 from argocd.engine.configuration_file import parse_text
-from argocd.judging.case import Action, Profile
+from argocd.judging.case import Action
 from argocd.judging.configuration import Configuration
 from argocd.tracking.completion import DEFAULT_KINDS
 from checks import policy_reports
-from checks.check import strict
-from checks.configuration import read_configuration
+from checks.configuration import read_configuration, with_argocd_namespace, with_rules
 from checks.reports import FORMATS, WIDTH, remark, summary, visible
 from checks.scan import Scan, Scanned, sorted_by_place
 from checks.survey import Listing, get
-from cli.commands.check import actions, failed, write_report
-from cli.options.optional_cluster import reaching
+from cli.options.checks import (
+    configuration_option,
+    end_with,
+    fail_on_option,
+    format_option,
+    output_option,
+    rule_options,
+    write_report,
+)
+from cli.options.cluster import ask, optional_cluster_options
 from cli.roles.kind_names import find_kind
 from kube.live import LiveStore
 from kube.resources import CONFIG_MAPS
@@ -36,19 +41,8 @@ ROOM = WIDTH - 25
 
 
 @click.command()
-@click.option(
-    "--profile",
-    type=click.Choice([profile.value for profile in Profile]),
-    help="Instead of the configuration's.",
-)
-@click.option(
-    "--rule", "rules", multiple=True, metavar="ID=ACTION", help="deny, warn, audit or off; may be repeated."
-)
-@click.option(
-    "--config",
-    type=click.Path(path_type=Path),
-    help="Instead of the webhook's own, which is read from the cluster.",
-)
+@rule_options
+@configuration_option("the webhook's own, which is read from the cluster")
 @click.option(
     "--namespace", default=names.TIPHYS_NAMESPACE, show_default=True, help="Tiphys's own namespace."
 )
@@ -59,23 +53,21 @@ ROOM = WIDTH - 25
 @click.option(
     "--tracked-kinds", is_flag=True, help="Judge all kinds that the webhook tracks by default, too."
 )
-@click.option("--format", "form", type=click.Choice(list(FORMATS)), default="text", show_default=True)
+@format_option
 @click.option("--details", is_flag=True, help="With --format text: every finding before the summary.")
-@click.option(
-    "--output", type=click.Path(path_type=Path), help="Write the report here instead of to standard output."
-)
+@output_option
 @click.option(
     "--policy-report", is_flag=True, help="Write PolicyReports (wgpolicyk8s.io/v1alpha2) into the cluster."
 )
-@click.option("--fail-on", type=click.Choice(["deny", "warn"]), default="deny", show_default=True)
-@reaching
+@fail_on_option
+@optional_cluster_options
 def command(*, form: str, details: bool, output: Path | None, fail_on: str, **given: Any) -> None:
     """Judge what is in a cluster already: what would be denied if it were applied today.
 
     Ends with 0 if nothing is denied, 1 if something is, 2 if a kind could not be listed.
     """
     with _progress() as seen:
-        scanned = asyncio.run(_scan(given, seen))
+        scanned = ask(given, lambda store: _scan(store, given, seen))
     for note in scanned.notes:
         remark(note)
     scanned = sorted_by_place(scanned)
@@ -85,30 +77,23 @@ def command(*, form: str, details: bool, output: Path | None, fail_on: str, **gi
     else:
         report = FORMATS[form](scanned.result)
     write_report(report, output)
-    if scanned.result.unreadable:
-        raise click.exceptions.Exit(2)
-    if failed(scanned.result, fail_on=fail_on):
-        raise click.exceptions.Exit(1)
+    end_with(scanned.result, fail_on=fail_on)
 
 
-async def _scan(given: dict[str, Any], seen: Callable[[int], None]) -> Scanned:
-    store = await LiveStore.connect(kubeconfig=given["kubeconfig"], context=given["context"])
-    try:
-        notes: list[str] = []
-        configuration = await _configuration(store, given, notes)
-        reports = await policy_reports.find_kind(store) if given["policy_report"] else None
-        kinds = [await find_kind(store, group=group, kind=kind) for group, kind in _wanted(given)]
-        today = datetime.now(UTC).date()
-        scanned = await Scan(store, configuration, today=today, kinds=kinds, seen=seen).run()
-        scanned.notes[:0] = notes
-        if reports is not None:
-            listing = Listing(store, configuration.argocd.namespace, scanned.notes)
-            told = zip(scanned.result.findings, scanned.subjects, strict=True)
-            written, deleted = await policy_reports.write(listing, reports, told, complete=scanned.complete)
-            scanned.notes.append(f"PolicyReports: {written} written, {deleted} deleted")
-        return scanned
-    finally:
-        await store.close()
+async def _scan(store: LiveStore, given: dict[str, Any], seen: Callable[[int], None]) -> Scanned:
+    notes: list[str] = []
+    configuration = await _configuration(store, given, notes)
+    reports = await policy_reports.find_kind(store) if given["policy_report"] else None
+    kinds = [await find_kind(store, group=group, kind=kind) for group, kind in _wanted(given)]
+    today = datetime.now(UTC).date()
+    scanned = await Scan(store, configuration, today=today, kinds=kinds, seen=seen).run()
+    scanned.notes[:0] = notes
+    if reports is not None:
+        listing = Listing(store, configuration.argocd.namespace, scanned.notes)
+        told = zip(scanned.result.findings, scanned.subjects, strict=True)
+        written, deleted = await policy_reports.write(listing, reports, told, complete=scanned.complete)
+        scanned.notes.append(f"PolicyReports: {written} written, {deleted} deleted")
+    return scanned
 
 
 async def _configuration(store: LiveStore, given: dict[str, Any], notes: list[str]) -> Configuration:
@@ -120,10 +105,8 @@ async def _configuration(store: LiveStore, given: dict[str, Any], notes: list[st
         notes += [
             f"ConfigMap {given['namespace']}/{names.TIPHYS_CONFIG_MAP}: {problem}" for problem in problems
         ]
-    if given["argocd_namespace"]:
-        argocd = replace(configuration.argocd, namespace=given["argocd_namespace"])
-        configuration = replace(configuration, argocd=argocd)
-    return strict(configuration, profile=given["profile"], rules=dict(actions(given["rules"])))
+    configuration = with_argocd_namespace(configuration, given["argocd_namespace"])
+    return with_rules(configuration, profile=given["profile"], rules=given["rules"])
 
 
 def _wanted(given: dict[str, Any]) -> list[tuple[str, str]]:

@@ -9,8 +9,8 @@ import click
 
 from argocd import names
 from argocd.settings.argocd_cm import TrackingMethod
-from cli.options.cluster import ask, namespaced
-from webhook.admission.cluster_state import Scope
+from cli.options.cluster import ask, cluster_options
+from cli.options.namespaces import namespace_options, scope_of
 from webhook.tracking.migration import MethodMigration, Move, Moved
 
 METHODS = [method.value for method in TrackingMethod if method is not TrackingMethod.UNKNOWN]
@@ -23,7 +23,8 @@ def command() -> None:
 
 
 @command.command("migrate")
-@namespaced
+@namespace_options
+@cluster_options
 @click.option("--to", type=click.Choice(METHODS), required=True, help="The method to move to.")
 @click.option("--yes", is_flag=True, help="Do it; without this only tell what would be done.")
 def migrate_command(*, to: str, yes: bool, **given: Any) -> None:
@@ -32,11 +33,7 @@ def migrate_command(*, to: str, yes: bool, **given: Any) -> None:
     Objects that would be lost or taken are named and argocd-cm stays as it is. A run that was interrupted is
     started again. Ends with 1 if an object is in the way.
     """
-    scope = Scope(
-        home=given["namespace"],
-        argocd_namespace=given["argocd_namespace"],
-        application_namespaces=given["application_namespaces"],
-    )
+    scope = scope_of(given)
     with _progress() as told:
         move = ask(
             given,

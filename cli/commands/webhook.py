@@ -10,12 +10,12 @@ from typing import Any
 import click
 
 from certs.folder import read
-from cli.options.cluster import ask, namespaced
+from cli.options.cluster import ask, cluster_options
+from cli.options.namespaces import namespace_options, scope_of
 from kube.live import LiveStore
 from tiphys import logs, settings
 from tiphys.errors import CallError
 from tiphys.running import Running, run
-from webhook.admission.cluster_state import Scope
 from webhook.keeper.keeper import CertificateSource, KeeperOptions, replica_identity
 from webhook.keeper.worker_reports import LONGEST_FOLDER
 from webhook.registration.register import register, unregister
@@ -31,7 +31,8 @@ MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of the container's own, in me
 
 
 @click.group(cls=settings.Group, invoke_without_command=True)
-@namespaced
+@namespace_options
+@cluster_options
 @click.option("--host", default=EVERYWHERE, show_default=True, help="Where reviews are listened for.")
 @click.option("--port", default=8443, show_default=True, help="The TLS port for reviews.")
 @click.option(
@@ -104,12 +105,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
 
 
 def _serving(given: dict[str, Any], source: CertificateSource) -> WebhookOptions:
-    scope = Scope(
-        home=given["namespace"],
-        argocd_namespace=given["argocd_namespace"],
-        application_namespaces=given["application_namespaces"],
-        secrets=not given["no_secret_cache"],
-    )
+    scope = scope_of(given, secrets=not given["no_secret_cache"])
     return WebhookOptions(
         keeping=KeeperOptions(
             scope=scope,

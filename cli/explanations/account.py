@@ -15,7 +15,7 @@ from argocd.impersonation.derivation import (
     entries_of,
 )
 from argocd.projects.global_projects import global_projects_of
-from checks.check import Object
+from checks.manifests import Object
 from cli.explanations.explanation import Explanation, ExplanationSection, ExplanationStep, Mark
 from cli.options.explained_objects import ExplainedObjects, project_name
 from tiphys.errors import CallError

@@ -16,7 +16,7 @@ from argocd.agents.routing import AgentMapping, Mode, Route, RoutingStep, destin
 from argocd.globs import Verdict
 from argocd.globs.surprises import surprises
 from argocd.judging import configuration as policy
-from checks.check import Object
+from checks.manifests import Object
 from cli.explanations.explanation import Explanation, ExplanationSection, ExplanationStep, Mark, plain
 from cli.options.explained_objects import ExplainedObjects
 from tiphys.errors import CallError

@@ -18,7 +18,7 @@ from argocd.tracking.marks import (
     marks_for,
 )
 from argocd.tracking.owners import Dispute, Owner, owner_of
-from checks.check import Object
+from checks.manifests import Object
 from cli.explanations.explanation import Explanation, ExplanationSection, ExplanationStep, Mark
 from cli.options.explained_objects import ExplainedObjects
 from cli.roles.kind_names import find_kind

@@ -1,51 +1,57 @@
-"""What commands that talk to an API server share: which cluster, which namespaces, one connection."""
+"""Which cluster, and one connection to it. Importing this imports no client: many commands do without."""
 
-import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from argocd import names
-from kube.live import LiveStore
+from cli.options import F, combined
+
+if TYPE_CHECKING:
+    from kube.live import LiveStore
 
 T = TypeVar("T")
 
-NAMESPACE_OPTIONS = (
-    click.option(
-        "--namespace", default=names.TIPHYS_NAMESPACE, show_default=True, help="Tiphys's own namespace."
-    ),
-    click.option(
-        "--argocd-namespace", default=names.DEFAULT_NAMESPACE, show_default=True, help="Argo CD's namespace."
-    ),
-    click.option(
-        "--application-namespace",
-        "application_namespaces",
-        multiple=True,
-        help="Another namespace in which Argo CD takes Applications; may be repeated.",
-    ),
-    click.option(
-        "--kubeconfig", type=click.Path(path_type=Path), help="Without it: KUBECONFIG, the pod's account."
-    ),
-    click.option("--context", help="A context of the kubeconfig."),
+
+def kubeconfig_option(text: str = "Without it: KUBECONFIG, the pod's account.") -> Callable[[F], F]:
+    return click.option("--kubeconfig", type=click.Path(path_type=Path), help=text)
+
+
+def context_option(
+    name: str = "--context", *, text: str = "A context of the kubeconfig.", envvar: str | None = None
+) -> Callable[[F], F]:
+    return click.option(name, envvar=envvar, help=text)
+
+
+cluster_options = combined(kubeconfig_option(), context_option())
+
+optional_cluster_options = combined(
+    kubeconfig_option("Ask the cluster that this file tells of."),
+    context_option(text="Ask the cluster of this context of the kubeconfig."),
 )
 
 
-def namespaced(command: Any) -> Any:
-    for option in reversed(NAMESPACE_OPTIONS):
-        command = option(command)
-    return command
+@asynccontextmanager
+async def connected(*, kubeconfig: Path | None, context: str | None) -> AsyncIterator["LiveStore"]:
+    """Closed whatever happens."""
+    # Only here: the client costs more than all that files need.
+    from kube.live import LiveStore  # noqa: PLC0415
+
+    store = await LiveStore.connect(kubeconfig=kubeconfig, context=context)
+    try:
+        yield store
+    finally:
+        await store.close()
 
 
-def ask(given: dict[str, Any], question: Callable[[LiveStore], Coroutine[Any, Any, T]]) -> T:
-    """`given` are the options above; the connection is closed whatever happens."""
+def ask(given: Mapping[str, Any], question: Callable[["LiveStore"], Awaitable[T]]) -> T:
+    """`given` are the options above."""
+    import asyncio  # noqa: PLC0415 - a tenth of the start-up of a command that asks nobody
 
-    async def asking() -> T:
-        store = await LiveStore.connect(kubeconfig=given["kubeconfig"], context=given["context"])
-        try:
+    async def answered() -> T:
+        async with connected(kubeconfig=given["kubeconfig"], context=given["context"]) as store:
             return await question(store)
-        finally:
-            await store.close()
 
-    return asyncio.run(asking())
+    return asyncio.run(answered())

@@ -1,27 +1,28 @@
 """Objects to explain: from files, or from a live cluster; both with what is around them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
 from argocd import names, reading
-from argocd.engine.directory import Directory
 from argocd.judging.case import Kind, Surroundings
 from argocd.judging.configuration import Configuration
 from argocd.judging.kinds import kind_of
 from argocd.tracking.ids import split_qualified
-from checks.check import Object, Survey, at_home, surroundings_of
-from checks.configuration import read_configuration
-from checks.manifests import Unreadable, find_files, read_file
+from checks.configuration import read_configuration, with_argocd_namespace
+from checks.known_objects import KnownObjects, in_default_namespace, known_from
+from checks.manifests import Object, Unreadable, find_files, read_file
 from checks.reports import remark
-from cli.options.optional_cluster import reaching
+from cli.options import combined
+from cli.options.cluster import connected, optional_cluster_options
 from tiphys.errors import CallError
 
-_OPTIONS = (
+explained_object_options = combined(
+    optional_cluster_options,
     click.option(
         "--file",
         "-f",
@@ -33,13 +34,7 @@ _OPTIONS = (
     click.option("--argocd-namespace", help="Argo CD's namespace, instead of the configuration's."),
     click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True),
 )
-
-
-def asking(command: Any) -> Any:
-    """The options that `gather` reads."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return reaching(command)
+"""The options that `gather` reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +42,14 @@ class ExplainedObjects:
     """What was found. `wanted` is the object that was asked for in a cluster; files hold it in `objects`."""
 
     configuration: Configuration
-    survey: Survey
+    known: KnownObjects
     objects: list[Object]
     live: bool
     wanted: Object | None = None
 
     @property
     def surroundings(self) -> Surroundings:
-        return self.survey.surroundings(self.configuration)
+        return self.known.surroundings(self.configuration)
 
     @property
     def where(self) -> str:
@@ -65,7 +60,7 @@ class ExplainedObjects:
             found = self._first(Kind.PROJECT, name=name)
             if found is not None:
                 return found
-        return self.survey.directory.project(name) or None
+        return self.known.directory.project(name) or None
 
     def application(self, text: str) -> Object:
         name, namespace = split_qualified(text, default_namespace=self.configuration.argocd.namespace)
@@ -86,25 +81,21 @@ class ExplainedObjects:
 Fetch = Callable[[Any, Configuration], Awaitable[Object | None]]
 
 
-def settled(given: dict[str, Any]) -> Configuration:
+def configuration_of(given: Mapping[str, Any]) -> Configuration:
     configuration, _ = read_configuration(given["config"])
-    if namespace := given.get("argocd_namespace"):
-        configuration = replace(configuration, argocd=replace(configuration.argocd, namespace=namespace))
-    return configuration
+    return with_argocd_namespace(configuration, given.get("argocd_namespace"))
 
 
 def gather(
     given: dict[str, Any], *, fetch: Fetch | None = None, applications: bool = False
 ) -> ExplainedObjects:
-    """`given` are the options of `asking`; `fetch` gets the one object that is asked for from a cluster."""
-    configuration = settled(given)
+    """`given` are the options above; `fetch` gets the one object that is asked for from a cluster."""
+    configuration = configuration_of(given)
     if given["files"]:
         if given["kubeconfig"] or given["context"]:
             raise CallError("either -f or a cluster: --file goes with neither --kubeconfig nor --context")
         objects = read_objects(given["files"], configuration)
-        survey = Survey(Directory(argocd_namespace=configuration.argocd.namespace))
-        surroundings_of(objects, configuration, around=survey)
-        return ExplainedObjects(configuration, survey, objects, live=False)
+        return ExplainedObjects(configuration, known_from(objects, configuration), objects, live=False)
     return asyncio.run(_gather(given, configuration, fetch, applications=applications))
 
 
@@ -114,7 +105,7 @@ def read_objects(paths: tuple[str, ...], configuration: Configuration) -> list[O
         for manifest in read_file(file):
             if isinstance(manifest, Unreadable):
                 raise CallError(f"{manifest.place}: {manifest.message}")
-            found.append(at_home(manifest.body, configuration))
+            found.append(in_default_namespace(manifest.body, configuration))
     return found
 
 
@@ -123,14 +114,10 @@ async def _gather(
 ) -> ExplainedObjects:
     # Only here: the client costs more than all that files need.
     from checks.survey import survey  # noqa: PLC0415
-    from kube.live import LiveStore  # noqa: PLC0415
 
-    store = await LiveStore.connect(kubeconfig=given["kubeconfig"], context=given["context"])
-    try:
+    async with connected(kubeconfig=given["kubeconfig"], context=given["context"]) as store:
         known = await survey(store, configuration, applications=applications)
         wanted = await fetch(store, configuration) if fetch else None
-    finally:
-        await store.close()
     for note in known.notes:
         remark(note)
     return ExplainedObjects(configuration, known, [], live=True, wanted=wanted)

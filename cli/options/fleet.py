@@ -1,10 +1,8 @@
 """What `tiphys pki` and `tiphys agents` share: which clusters, how results are shown."""
 
-import asyncio
 import json
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -12,14 +10,15 @@ import click
 from argocd import names
 from certs.authority import KeyType
 from checks.reports import visible
+from cli.options import F, combined
+from cli.options.cluster import ask, context_option, kubeconfig_option
 from kube.live import LiveStore
 from sidecars.fleet.pki import Certificate
 
 T = TypeVar("T")
-F = TypeVar("F", bound=Callable[..., Any])
 JSON_VERSION = 1
 
-PRINCIPAL_OPTIONS = (
+fleet_options = combined(
     click.option(
         "--principal-namespace",
         envvar="ARGOCD_AGENT_PRINCIPAL_NAMESPACE",
@@ -27,14 +26,12 @@ PRINCIPAL_OPTIONS = (
         show_default=True,
         help="The principal's namespace.",
     ),
-    click.option(
+    context_option(
         "--principal-context",
         envvar="ARGOCD_AGENT_PRINCIPAL_CONTEXT",
-        help="The kubeconfig's context for the principal's cluster.",
+        text="The kubeconfig's context for the principal's cluster.",
     ),
-    click.option(
-        "--kubeconfig", type=click.Path(path_type=Path), help="Without it: KUBECONFIG, the pod's account."
-    ),
+    kubeconfig_option(),
     click.option(
         "--format",
         "form",
@@ -54,12 +51,6 @@ KEY_TYPE = click.option(
 )
 
 
-def operating(command: Any) -> Any:
-    for option in reversed(PRINCIPAL_OPTIONS):
-        command = option(command)
-    return command
-
-
 def days(default: timedelta) -> Callable[[F], F]:
     return click.option(
         "--days",
@@ -72,20 +63,11 @@ def days(default: timedelta) -> Callable[[F], F]:
 
 def on_principal(
     given: dict[str, Any],
-    question: Callable[[LiveStore], Coroutine[Any, Any, T]],
+    question: Callable[[LiveStore], Awaitable[T]],
     *,
     context: str | None = None,
 ) -> T:
-    async def asking() -> T:
-        store = await LiveStore.connect(
-            kubeconfig=given["kubeconfig"], context=context or given["principal_context"]
-        )
-        try:
-            return await question(store)
-        finally:
-            await store.close()
-
-    return asyncio.run(asking())
+    return ask({**given, "context": context or given["principal_context"]}, question)
 
 
 def now() -> datetime:

@@ -5,19 +5,18 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import click
 
 from argocd import names
-from kube.live import LiveStore
+from cli.options import F, combined
+from cli.options.cluster import connected, context_option, kubeconfig_option
 from kube.store import Store
 from sidecars.process.certificates import Files, Joined, Secrets, Source
 from tiphys import logs
 from tiphys.errors import CallError
 from tiphys.running import Running, run
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 PATH = click.Path(path_type=Path)
 LEVELS = ("debug", "info", "warning", "error")
@@ -58,14 +57,13 @@ class Flags:
     def texts(self, name: str, *, env: str = "", text: str) -> Callable[[F], F]:
         return self.option(name, env=env, multiple=True, callback=_flattened, help=text)
 
-    def everyday(self, *, also_format: Sequence[str] = ()) -> Callable[[F], F]:
-        """Lines and cluster."""
+    def log_and_cluster_options(self, *, also_format: Sequence[str] = ()) -> Callable[[F], F]:
         forms = click.Choice(["auto", "human", "json", "text"])
         return combined(
             self.texts("--log-level", text="debug, info, warning or error."),
             self.option("--log-format", also=also_format, default="auto", type=forms, help="Of lines."),
-            click.option("--kubeconfig", type=PATH, help="Without it: KUBECONFIG, the pod's account."),
-            click.option("--kubecontext", help="A context of the kubeconfig."),
+            kubeconfig_option(),
+            context_option("--kubecontext"),
         )
 
     def unused(self, unused: Iterable[tuple[str, str]], *, prefixed: bool = True) -> Callable[[F], F]:
@@ -80,17 +78,6 @@ class Flags:
             return command
 
         return add
-
-
-def combined(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """In the order in which they are shown."""
-
-    def add(command: F) -> F:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
 
 
 # Of both sidecars, and without a flag: the speed of Go's client and the places in its queues.
@@ -132,15 +119,12 @@ def run_sidecar(
     """Until SIGTERM."""
 
     async def serve(running: Running) -> None:
-        store = await LiveStore.connect(kubeconfig=given["kubeconfig"], context=given["kubecontext"])
-        try:
+        async with connected(kubeconfig=given["kubeconfig"], context=given["kubecontext"]) as store:
             process = await make(store)
             work = running.start(process.run(), name=name)
             await running.stopping.wait()
             work.cancel()
             await asyncio.wait({work})  # says goodbye while the API server can still be reached
-        finally:
-            await store.close()
 
     run(serve)
 

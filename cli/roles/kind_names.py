@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from argocd import reading
 from argocd.tracking.ids import group_of
-from checks.check import Object
+from checks.manifests import Object
 from tiphys.errors import CallError
 
 if TYPE_CHECKING:

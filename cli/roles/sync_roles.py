@@ -7,7 +7,7 @@ from typing import Any
 from argocd import names, reading
 from argocd.impersonation.accounts import Grant
 from argocd.tracking.ids import group_of
-from checks.check import Object
+from checks.manifests import Object
 from cli.roles.kind_names import Kinds, named
 
 RBAC = "rbac.authorization.k8s.io"

@@ -20,7 +20,9 @@ from argocd.judging.case import Case, Kind
 from argocd.judging.configuration import Configuration
 from argocd.judging.kinds import kind_of
 from argocd.rules.catalogue import CATALOGUE
-from checks import check as judging
+from checks import check as checking
+from checks import packed_check
+from checks.known_objects import known_from, needs_the_others
 from checks.manifests import MOST_VALUES
 from cli.commands.check import command
 from tests.cli.terminals import on_a_terminal
@@ -179,7 +181,8 @@ def test_other_objects_are_judged_by_the_argocd_cm_of_the_run(setting: str, tmp_
 
 
 def test_an_object_that_does_not_wait_for_the_run_is_not_judged_by_its_settings() -> None:
-    unknown = replace(judging.surroundings_of((), Configuration()), settings=cast("Any", None))
+    configuration = Configuration()
+    unknown = replace(known_from((), configuration).surroundings(configuration), settings=cast("Any", None))
     objects = [
         (rule, thing)
         for rule in CATALOGUE
@@ -190,7 +193,7 @@ def test_an_object_that_does_not_wait_for_the_run_is_not_judged_by_its_settings(
     for rule, thing in objects:
         judgements = judge(Case(kind=Kind.ANY, object=thing, surroundings=unknown), today=TODAY)
         failed = [found.finding for found in judgements if "failed" in found.finding.message]
-        assert not failed or judging.waits(thing), f"{rule.id}: {failed}"
+        assert not failed or needs_the_others(thing), f"{rule.id}: {failed}"
 
 
 def test_without_a_namespace_argo_cds_is_meant(tmp_path: Path) -> None:
@@ -278,8 +281,8 @@ def test_pipes_in_a_folder_are_left_alone(tmp_path: Path) -> None:
 
 
 def test_several_processes_find_what_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judging, "MANY_FILES", 4)
-    monkeypatch.setattr(judging, "CHUNK", 2)
+    monkeypatch.setattr(checking, "MANY_FILES", 4)
+    monkeypatch.setattr(packed_check, "CHUNK", 2)
     for number in range(9):
         write(tmp_path, **{f"f{number}": BAD if number % 2 else APPLICATION})
     alone = check(tmp_path, "--jobs", "1").stdout
@@ -301,7 +304,7 @@ def test_many_bad_objects_in_one_file_take_time_in_proportion(tmp_path: Path) ->
 
 
 def test_progress_is_shown_on_a_terminal_for_many_files_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    write(tmp_path, **{f"number_{number}": "a: 1\n" for number in range(judging.MANY_FILES)})
+    write(tmp_path, **{f"number_{number}": "a: 1\n" for number in range(checking.MANY_FILES)})
     seen = on_a_terminal(["check", str(tmp_path), "--jobs", "1"])
     assert (seen.code, seen.out) == (0, "0 denials, 0 warnings in 400 files with 400 objects\n")
     assert "judging" in seen.screen

@@ -10,7 +10,7 @@ from lxml import etree
 
 from argocd.judging.case import Action
 from checks import policy_reports
-from checks.check import CheckResult, PlacedFinding
+from checks.findings import CheckResult, PlacedFinding
 from checks.manifests import Place
 from checks.reports import FORMATS, WIDTH
 from checks.scan import Scanned, ScannedObject, sorted_by_place

@@ -1,0 +1,83 @@
+"""What a run found: findings at their places, and what could not be read."""
+
+import hashlib
+from dataclasses import dataclass
+
+from argocd import reading
+from argocd.engine.judge import Judgement
+from argocd.judging.case import Action
+from checks.manifests import Manifest, Object, Place, Position, Unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedFinding:
+    """One finding at its place; `about` names the object, `position` says which one of the file it is."""
+
+    rule: str
+    action: Action
+    place: Place
+    path: str
+    message: str
+    hint: str
+    about: str
+    exempted: str = ""
+    position: Position = (0, "")
+
+    @property
+    def fingerprint(self) -> str:
+        """The same finding tomorrow, also when lines above it have moved."""
+        key = f"{self.rule}\0{self.place.file}\0{self.about}\0{self.path}\0{self.message}"
+        return hashlib.sha256(key.encode()).hexdigest()[:32]
+
+
+@dataclass(slots=True)
+class CheckResult:
+    findings: list[PlacedFinding]
+    unreadable: list[Unreadable]
+    files: int = 0
+    objects: int = 0
+
+    def fails(self, *, fail_on: Action) -> bool:
+        """Whether something is denied; with `warn`, or warned of."""
+        failing = {Action.DENY, fail_on}
+        return any(found.action in failing for found in self.findings)
+
+
+def placed(judgement: Judgement, *, place: Place, about: str, position: Position = (0, "")) -> PlacedFinding:
+    finding, exemption = judgement.finding, judgement.exemption
+    return PlacedFinding(
+        rule=finding.rule,
+        action=judgement.action,
+        place=place,
+        path=finding.path,
+        message=finding.message,
+        hint=finding.hint,
+        about=about,
+        exempted=exemption.reason or "exempted" if exemption else "",
+        position=position,
+    )
+
+
+def placed_in(manifest: Manifest, judgement: Judgement) -> PlacedFinding:
+    return placed(
+        judgement,
+        place=manifest.place(_written(manifest.body, judgement.finding.path)),
+        about=name_of(manifest.body),
+        position=manifest.position,
+    )
+
+
+def _written(body: Object, path: str) -> str:
+    """Rules know a Secret's values under `data`, also those that are written under `stringData`."""
+    section, _, key = path.partition(".")
+    if section == "data" and key in reading.mapping(body, "stringData"):
+        return f"stringData[{key}]"
+    return path
+
+
+def name_of(body: Object) -> str:
+    """`AppProject argocd/web`, as far as it is written."""
+    metadata = reading.mapping(body, "metadata")
+    name = reading.text(metadata, "name") or reading.text(metadata, "generateName") or "?"
+    namespace = reading.text(metadata, "namespace")
+    return f"{reading.text(body, 'kind') or '?'} {f'{namespace}/' if namespace else ''}{name}"
