@@ -21,7 +21,7 @@ from kube.store import Object, Resource
 from webhook.admission.review import API_VERSION, KIND
 
 
-class Asking:
+class WebhookAdmission:
     """An `Admission` for `store`; `warned` is told who was warned of what, also by a refusal."""
 
     def __init__(self, store: EmbeddedStore, *, warned: Callable[[str, str], None]) -> None:
@@ -37,7 +37,7 @@ class Asking:
             for entry in await self._entries(resource):
                 if not _matches(entry, request, namespace_labels=labels, thing=new or request.old or {}):
                     continue
-                response = await _asked(entry, request, new)
+                response = await _call(entry, request, new)
                 for warning in response.get("warnings", ()):
                     self._warned(request.user.user, warning)
                 if not response["allowed"]:
@@ -91,7 +91,7 @@ def _holds(operator: str, value: str | None, values: Sequence[str]) -> bool:
     return (value is not None) is (operator == "Exists")
 
 
-async def _asked(entry: Object, request: AdmissionRequest, new: Object | None) -> Object:
+async def _call(entry: Object, request: AdmissionRequest, new: Object | None) -> Object:
     """The response; where nobody answers, what the failure policy says."""
     url = urlsplit(entry["clientConfig"]["url"])
     try:

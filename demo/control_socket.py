@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from demo.world import ARGOCD, KINDS, World
+from demo.clusters import ARGOCD, KINDS, DemoClusters
 from kube.errors import ApiError
 from kube.store import Object
 from tiphys.errors import SurroundingsError
@@ -27,14 +27,14 @@ def address() -> Path:
 
 
 @asynccontextmanager
-async def listening(world: World) -> AsyncIterator[bool]:
+async def control_socket(clusters: DemoClusters) -> AsyncIterator[bool]:
     """Whether this demonstration can be talked to: a second one at the same time cannot."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 request = json.loads(await reader.readline())
-                lines, failed = await _answer(world, request)
+                lines, failed = await _answer(clusters, request)
                 writer.write(json.dumps({"lines": lines, "failed": failed}).encode() + b"\n")
                 await writer.drain()
         except (OSError, TimeoutError, ValueError, LookupError):
@@ -65,19 +65,19 @@ async def _answered(path: Path) -> bool:
     return True
 
 
-async def _answer(world: World, request: dict[str, Any]) -> tuple[list[str], bool]:
+async def _answer(clusters: DemoClusters, request: dict[str, Any]) -> tuple[list[str], bool]:
     cluster = request["cluster"]
     if "apply" in request:
         lines: list[str] = []
         failed = False
         for thing in request["apply"]:
-            stored, said = await world.write(cluster, thing)
+            stored, said = await clusters.write(cluster, thing)
             lines += said
             failed = failed or stored is None
             if stored is not None:
                 lines.append(f"{thing['kind'].lower()}/{thing['metadata']['name']} stored on {cluster}")
         return lines, failed
-    resource, store = KINDS[request["get"]], world.clusters[cluster]
+    resource, store = KINDS[request["get"]], clusters.stores[cluster]
     namespace = request["namespace"] or ARGOCD
     if request["name"]:
         try:

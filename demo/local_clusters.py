@@ -1,4 +1,4 @@
-"""Three real API servers on this machine, from the workshop of a source checkout, set up as manifests/ says."""
+"""Three real API servers on this machine, started by scripts/cluster of a source checkout and set up as manifests/ says."""
 
 import asyncio
 import json
@@ -12,7 +12,16 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from demo.world import AUTONOMOUS, CONTROL_PLANE, CONTROLLER, DEVELOPER, MANAGED, NAMESPACES_OF, TEAM, World
+from demo.clusters import (
+    AUTONOMOUS,
+    CONTROL_PLANE,
+    CONTROLLER,
+    DEVELOPER,
+    MANAGED,
+    NAMESPACES_OF,
+    TEAM,
+    DemoClusters,
+)
 from kube.errors import AlreadyExistsError
 from kube.live import LiveStore
 from kube.resources import NAMESPACES, SERVICE_ACCOUNTS
@@ -20,7 +29,7 @@ from kube.store import Identity, Object, Resource
 from tiphys.errors import CallError, SurroundingsError
 
 ROOT = Path(__file__).parents[1]
-WORKSHOP = ROOT / "scripts" / "cluster" / "__main__.py"
+CLUSTER_SCRIPT = ROOT / "scripts" / "cluster" / "__main__.py"
 OVERLAYS = {CONTROL_PLANE: "control-plane", MANAGED: "workload-managed", AUTONOMOUS: "workload-autonomous"}
 END_SECONDS = 15.0
 CLUSTER_ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
@@ -30,37 +39,37 @@ CLUSTER_ROLE_BINDINGS = Resource(
 
 
 @dataclass(frozen=True, slots=True)
-class Lent:
+class LocalServer:
     """One API server: its administrator's kubeconfig, and a kubectl of its version."""
 
     kubeconfig: Path
     kubectl: Path
 
 
-class LocalWorld(World):
-    def __init__(self, lent: Mapping[str, Lent], stores: Mapping[str, LiveStore]) -> None:
+class LocalClusters(DemoClusters):
+    def __init__(self, servers: Mapping[str, LocalServer], stores: Mapping[str, LiveStore]) -> None:
         super().__init__(stores)
-        self.lent = lent
-        self._acting: dict[tuple[str, str], LiveStore] = {}
+        self.servers = servers
+        self._connections: dict[tuple[str, str], LiveStore] = {}
 
-    async def acting(self, cluster: str, user: Identity) -> LiveStore:
+    async def as_user(self, cluster: str, user: Identity) -> LiveStore:
         """By impersonation: RBAC and admission see the user, not the administrator."""
         key = (cluster, user.user)
-        if key not in self._acting:
-            self._acting[key] = await LiveStore.connect(
-                kubeconfig=self.lent[cluster].kubeconfig,
+        if key not in self._connections:
+            self._connections[key] = await LiveStore.connect(
+                kubeconfig=self.servers[cluster].kubeconfig,
                 impersonate=user,
                 on_warning=partial(self.warned, user.user),
             )
-        return self._acting[key]
+        return self._connections[key]
 
     async def close(self) -> None:
-        for store in (*self._acting.values(), *self.clusters.values()):
+        for store in (*self._connections.values(), *self.stores.values()):
             await store.close()
 
 
-def check_workshop() -> None:
-    if not WORKSHOP.exists():
+def check_source_checkout() -> None:
+    if not CLUSTER_SCRIPT.exists():
         raise CallError(
             "--cluster starts API servers with scripts/cluster, which an installed tiphys does not have:"
             " call it from a source checkout (make run ARGS=--cluster), or leave --cluster out"
@@ -68,52 +77,52 @@ def check_workshop() -> None:
 
 
 @asynccontextmanager
-async def local_world(folder: Path) -> AsyncIterator[LocalWorld]:
+async def local_clusters(folder: Path) -> AsyncIterator[LocalClusters]:
     """All three with the accounts, rights and settings of manifests/; gone at the end."""
     async with AsyncExitStack() as stack:
         processes: list[Process] = []
-        stack.push_async_callback(_all_ended, processes)
+        stack.push_async_callback(_end_all, processes)
         # The first time ever it builds for minutes, and says so.
-        await _finished(processes, *_workshop("ensure"), what="preparing")
-        found = await asyncio.gather(*(_lend(processes) for _ in NAMESPACES_OF))
-        lent = dict(zip(NAMESPACES_OF, found, strict=True))
+        await _run_process(processes, *_cluster_command("ensure"), what="preparing")
+        found = await asyncio.gather(*(_start_server(processes) for _ in NAMESPACES_OF))
+        servers = dict(zip(NAMESPACES_OF, found, strict=True))
         stores = {
-            cluster: await LiveStore.connect(kubeconfig=one.kubeconfig) for cluster, one in lent.items()
+            cluster: await LiveStore.connect(kubeconfig=one.kubeconfig) for cluster, one in servers.items()
         }
-        world = LocalWorld(lent, stores)
-        stack.push_async_callback(world.close)
-        await asyncio.gather(*(_furnish(processes, world, cluster, folder=folder) for cluster in lent))
-        yield world
+        clusters = LocalClusters(servers, stores)
+        stack.push_async_callback(clusters.close)
+        await asyncio.gather(*(_set_up(processes, clusters, cluster, folder=folder) for cluster in servers))
+        yield clusters
 
 
-def _workshop(word: str) -> tuple[str, ...]:
+def _cluster_command(word: str) -> tuple[str, ...]:
     return (sys.executable, "-m", "scripts.cluster", word)
 
 
-async def _lend(processes: list[Process]) -> Lent:
-    process = await started(*_workshop("lend"), stdout=PIPE)
+async def _start_server(processes: list[Process]) -> LocalServer:
+    process = await start_process(*_cluster_command("lend"), stdout=PIPE)
     processes.append(process)
     assert process.stdout
     line = await process.stdout.readline()
     if not line:
         raise SurroundingsError("a local API server did not start; the reason stands above")
     told = json.loads(line)
-    return Lent(Path(told["kubeconfig"]), Path(told["kubectl"]))
+    return LocalServer(Path(told["kubeconfig"]), Path(told["kubectl"]))
 
 
-async def _furnish(processes: list[Process], world: LocalWorld, cluster: str, *, folder: Path) -> None:
+async def _set_up(processes: list[Process], clusters: LocalClusters, cluster: str, *, folder: Path) -> None:
     """What no controller does here, then what an admin applies."""
-    store = world.clusters[cluster]
+    store = clusters.stores[cluster]
     for namespace in NAMESPACES_OF[cluster]:
         with suppress(AlreadyExistsError):
             await store.create(NAMESPACES, {"metadata": {"name": namespace}})
         if namespace == TEAM:  # pods are created in it
             with suppress(AlreadyExistsError):
                 await store.create(SERVICE_ACCOUNTS, {"metadata": {"name": "default"}}, namespace=namespace)
-    lent = world.lent[cluster]
-    await _finished(
+    server = clusters.servers[cluster]
+    await _run_process(
         processes,
-        *(str(lent.kubectl), f"--kubeconfig={lent.kubeconfig}", f"--cache-dir={folder / cluster}"),
+        *(str(server.kubectl), f"--kubeconfig={server.kubeconfig}", f"--cache-dir={folder / cluster}"),
         *("apply", "--server-side", "--force-conflicts"),
         *("--kustomize", str(ROOT / "manifests" / "overlays" / OVERLAYS[cluster])),
         what=f"applying manifests/overlays/{OVERLAYS[cluster]}",
@@ -142,14 +151,14 @@ def _rights() -> tuple[tuple[Resource, Object], ...]:
     )
 
 
-async def started(*command: str, stdout: int = DEVNULL, stderr: int | None = None) -> Process:
+async def start_process(*command: str, stdout: int = DEVNULL, stderr: int | None = None) -> Process:
     """In a session of its own: Ctrl-C is for the demonstration, which ends the others in order."""
     return await asyncio.create_subprocess_exec(
         *command, cwd=ROOT, stdin=PIPE, stdout=stdout, stderr=stderr, start_new_session=True
     )
 
 
-async def ended(process: Process) -> None:
+async def end_process(process: Process) -> None:
     """Asked first, with whatever it started; killed where it does not listen or nobody wants to wait."""
     if process.returncode is not None:
         return
@@ -168,12 +177,12 @@ def _signal(process: Process, number: signal.Signals) -> None:
         os.killpg(process.pid, number)
 
 
-async def _finished(processes: list[Process], *command: str, what: str) -> None:
-    process = await started(*command)
+async def _run_process(processes: list[Process], *command: str, what: str) -> None:
+    process = await start_process(*command)
     processes.append(process)
     if code := await process.wait():
         raise SurroundingsError(f"{what} ended with {code}; the reason stands above")
 
 
-async def _all_ended(processes: list[Process]) -> None:
-    await asyncio.gather(*(ended(process) for process in processes))
+async def _end_all(processes: list[Process]) -> None:
+    await asyncio.gather(*(end_process(process) for process in processes))

@@ -13,29 +13,29 @@ from pathlib import Path
 
 import yaml
 
-from demo.local_clusters import LocalWorld, ended, started
-from demo.webhook import PAUSE_SECONDS, DemoWebhook, registered
-from demo.world import CONTROL_PLANE, HOME
+from demo.clusters import CONTROL_PLANE, TIPHYS
+from demo.embedded_webhook import PAUSE_SECONDS, DemoWebhook, register_when_ready
+from demo.local_clusters import LocalClusters, end_process, start_process
 from kube.store import Store
 from tiphys.errors import SurroundingsError
 from webhook.registration.status import status
 from webhook.registration.table import Registration
 
-ACCOUNT = f"system:serviceaccount:{HOME}:tiphys-webhook"
+ACCOUNT = f"system:serviceaccount:{TIPHYS}:tiphys-webhook"
 PROBE_SECONDS = 2.0
 READY_SECONDS = 60.0  # a few on an idle machine; three API servers may just have started on this one
 
 
 @asynccontextmanager
-async def local_guarding(world: LocalWorld, *, folder: Path) -> AsyncIterator[DemoWebhook]:
+async def local_webhook(clusters: LocalClusters, *, folder: Path) -> AsyncIterator[DemoWebhook]:
     """Started with its own account and rights; ready when a bad project is refused."""
-    store = world.clusters[CONTROL_PLANE]
+    store = clusters.stores[CONTROL_PLANE]
     kubeconfig = folder / "webhook.kubeconfig"
-    _act_as(ACCOUNT, world.lent[CONTROL_PLANE].kubeconfig, kubeconfig)
+    _act_as(ACCOUNT, clusters.servers[CONTROL_PLANE].kubeconfig, kubeconfig)
     reviews, pages = _free_port(), _free_port()
     log = folder / "webhook.log"
     with log.open("wb") as words:
-        process = await started(
+        process = await start_process(
             *(sys.executable, "-m", "cli", "webhook", "--kubeconfig", str(kubeconfig)),
             *("--host", "127.0.0.1", "--port", str(reviews)),
             *("--pages-host", "127.0.0.1", "--pages-port", str(pages)),
@@ -46,14 +46,14 @@ async def local_guarding(world: LocalWorld, *, folder: Path) -> AsyncIterator[De
         page = f"http://127.0.0.1:{pages}/"
         await _ready(process, f"{page}readyz", log=log)
         registration = Registration(url=f"https://localhost:{reviews}")
-        await registered(store, registration)
-        await _guarded(store, registration)
-        yield DemoWebhook(page, _nothing)
+        await register_when_ready(store, registration)
+        await _registration_followed(store, registration)
+        yield DemoWebhook(page, _caught_up)
     finally:
-        await ended(process)
+        await end_process(process)
 
 
-async def _nothing() -> None:
+async def _caught_up() -> None:
     """What the story needs to be known was there before the webhook was ready."""
 
 
@@ -77,10 +77,10 @@ async def _ready(process: Process, url: str, *, log: Path) -> None:
                 if await asyncio.to_thread(_answers, url):
                     return
                 await asyncio.sleep(PAUSE_SECONDS)
-    raise SurroundingsError(f"the webhook did not become ready: {_last_words(log)}")
+    raise SurroundingsError(f"the webhook did not become ready: {_last_lines(log)}")
 
 
-def _last_words(log: Path) -> str:
+def _last_lines(log: Path) -> str:
     return "\n".join(log.read_text(errors="replace").splitlines()[-5:]) or "it said nothing"
 
 
@@ -92,7 +92,7 @@ def _answers(url: str) -> bool:
         return False
 
 
-async def _guarded(store: Store, registration: Registration) -> None:
+async def _registration_followed(store: Store, registration: Registration) -> None:
     """The API server follows a registration a moment after it was stored."""
     async with asyncio.timeout(READY_SECONDS):
         while True:

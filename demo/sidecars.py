@@ -10,12 +10,12 @@ from argocd import names
 from argocd.agents.routing import Mode
 from certs.authority import Authority, LeafSubject
 from certs.folder import BUNDLE, CERTIFICATE, KEY, publish
-from demo.world import CONTROL_PLANE, World
+from demo.clusters import CONTROL_PLANE, DemoClusters
 from kube.resources import SECRETS
 from kube.store import Identity
-from sidecars.agent import process as agents
+from sidecars.agent.process import AgentOptions, AgentProcess
 from sidecars.agent.settings import AgentSettings
-from sidecars.principal import process as principals
+from sidecars.principal.process import VERSION, PrincipalOptions, PrincipalProcess
 from sidecars.principal.settings import PrincipalSettings
 from sidecars.process.certificates import Files
 from sidecars.wire.auth.methods import certificate_method
@@ -34,12 +34,12 @@ AGENT = Identity(f"system:serviceaccount:{NAMESPACE}:tiphys-agent", ("system:ser
 class DemoFleet:
     """One principal on the control plane; agents come and go, each with the account that manifests/ gives it."""
 
-    def __init__(self, running: Running, world: World, *, folder: Path) -> None:
+    def __init__(self, running: Running, clusters: DemoClusters, *, folder: Path) -> None:
         self._running = running
-        self._world = world
+        self._clusters = clusters
         self._folder = folder
         self._authority = Authority.create("demonstration", now=datetime.now(UTC))
-        self._principal: principals.PrincipalProcess | None = None
+        self._principal: PrincipalProcess | None = None
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def __aenter__(self) -> Self:
@@ -53,8 +53,8 @@ class DemoFleet:
     async def start_principal(self, *, agents: tuple[str, ...]) -> None:
         """Knows the agents by the cluster Secrets that the control plane's Argo CD has of them."""
         for name in agents:
-            await self._world.clusters[CONTROL_PLANE].create(SECRETS, _cluster(name), namespace=NAMESPACE)
-        serving = principals.PrincipalOptions(
+            await self._clusters.stores[CONTROL_PLANE].create(SECRETS, _cluster(name), namespace=NAMESPACE)
+        options = PrincipalOptions(
             settings=PrincipalSettings(namespace=NAMESPACE, allowed_namespaces=agents),
             method=certificate_method("CN=([^,]+)"),
             tokens=Tokens(generate_key(), now=time.time),
@@ -65,7 +65,7 @@ class DemoFleet:
             health_port=0,
             metrics_port=0,
         )
-        process = principals.PrincipalProcess(await self._world.acting(CONTROL_PLANE, PRINCIPAL), serving)
+        process = PrincipalProcess(await self._clusters.as_user(CONTROL_PLANE, PRINCIPAL), options)
         self._tasks["principal"] = self._running.start(process.run(), name="principal")
         async with asyncio.timeout(CONNECT_SECONDS):
             await process.listening.wait()
@@ -74,21 +74,21 @@ class DemoFleet:
     async def start_agent(self, name: str, *, mode: Mode) -> None:
         """On the cluster of its name; returns when it is connected."""
         assert self._principal is not None, "the principal is started first"
-        serving = agents.AgentOptions(
+        options = AgentOptions(
             settings=AgentSettings(mode=mode, namespace=NAMESPACE),
             dialing=DialOptions(
                 host="localhost",
                 port=self._principal.port,
                 mode=WireMode(mode.value),
                 namespace=NAMESPACE,
-                version=principals.VERSION,
+                version=VERSION,
             ),
             source=self._certificate(LeafSubject(name), server=False),
             health_host=LOOPBACK,
             health_port=0,
             metrics_port=0,
         )
-        process = agents.AgentProcess(await self._world.acting(name, AGENT), serving)
+        process = AgentProcess(await self._clusters.as_user(name, AGENT), options)
         self._tasks[name] = self._running.start(process.run(), name=f"agent {name}")
         async with asyncio.timeout(CONNECT_SECONDS):
             await process.connected.wait()

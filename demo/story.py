@@ -6,23 +6,23 @@ import click
 
 from argocd import names
 from argocd.agents.routing import Mode
-from demo.sidecars import DemoFleet
-from demo.webhook import DemoWebhook
-from demo.world import (
+from demo.clusters import (
     ARGOCD,
     AUTONOMOUS,
     CONTROL_PLANE,
     CONTROLLER,
-    HOME,
     MANAGED,
     TEAM,
-    World,
+    TIPHYS,
+    DemoClusters,
     arrived,
     config_map,
     project,
     show,
     tell,
 )
+from demo.embedded_webhook import DemoWebhook
+from demo.sidecars import DemoFleet
 from kube.resources import APP_PROJECTS, NAMESPACES
 from kube.store import Identity, Object, PatchKind
 
@@ -35,24 +35,24 @@ container:
 """
 
 
-async def prepare(world: World) -> None:
+async def prepare(clusters: DemoClusters) -> None:
     """What an admin has set up before the story begins."""
     configuration = {names.TIPHYS_CONFIG_KEY: f"agents:\n  autonomous: [{AUTONOMOUS}]\n"}
     for thing in (
-        config_map(names.TIPHYS_CONFIG_MAP, namespace=HOME, data=configuration),
-        config_map("tiphys-injection", namespace=HOME, data={"agent": TEMPLATE}),
+        config_map(names.TIPHYS_CONFIG_MAP, namespace=TIPHYS, data=configuration),
+        config_map("tiphys-injection", namespace=TIPHYS, data={"agent": TEMPLATE}),
         config_map(names.ARGOCD_CM, namespace=ARGOCD, data={"installationID": "ours"}),
     ):
-        await world.write(CONTROL_PLANE, thing, user=ADMIN)
+        await clusters.write(CONTROL_PLANE, thing, user=ADMIN)
     labels = {names.TIPHYS_TRACKING: names.ENABLED, "tiphys.dev/injection": names.ENABLED}
     patch: Object = {"metadata": {"labels": labels}}
-    await world.clusters[CONTROL_PLANE].patch(NAMESPACES, patch, name=TEAM, kind=PatchKind.MERGE)
+    await clusters.stores[CONTROL_PLANE].patch(NAMESPACES, patch, name=TEAM, kind=PatchKind.MERGE)
 
 
 class Story:
-    def __init__(self, world: World, *, guard: DemoWebhook, fleet: DemoFleet) -> None:
-        self._world = world
-        self._guard = guard
+    def __init__(self, clusters: DemoClusters, *, webhook: DemoWebhook, fleet: DemoFleet) -> None:
+        self._clusters = clusters
+        self._webhook = webhook
         self._fleet = fleet
         self._step = 0
 
@@ -68,7 +68,7 @@ class Story:
             self._a_sidecar,
         )
         for step in steps:
-            await self._guard.caught_up()
+            await self._webhook.caught_up()
             await step()
 
     def _title(self, text: str) -> None:
@@ -80,7 +80,7 @@ class Story:
     ) -> Object | None:
         """Told as kubectl would."""
         chosen: dict[str, Any] = {"user": user} if user else {}
-        stored, said = await self._world.write(cluster, thing, **chosen)
+        stored, said = await self._clusters.write(cluster, thing, **chosen)
         tell(said)
         if stored is not None:
             tell([f"{thing['kind'].lower()} {thing['metadata']['name']}: stored on {cluster}"])
@@ -106,7 +106,7 @@ class Story:
             f"A good one is stored; the principal sends it to the managed agent {MANAGED}, rewritten for it."
         )
         await self._apply(_web())
-        copy = await arrived(self._world.clusters[MANAGED], APP_PROJECTS, "web")
+        copy = await arrived(self._clusters.stores[MANAGED], APP_PROJECTS, "web")
         click.echo(f"   What arrived on {MANAGED}:")
         show(_seen(copy))
 
@@ -121,11 +121,11 @@ class Story:
         )
         await self._apply(own, cluster=AUTONOMOUS)
         name = f"{AUTONOMOUS}-shop"
-        mirror = await arrived(self._world.clusters[CONTROL_PLANE], APP_PROJECTS, name)
+        mirror = await arrived(self._clusters.stores[CONTROL_PLANE], APP_PROJECTS, name)
         click.echo("   What arrived on the control plane:")
         show(_seen(mirror))
         click.echo("   Somebody else may not change it there:")
-        await self._guard.caught_up()
+        await self._webhook.caught_up()
         await self._apply(project(name, **{**mirror["spec"], "description": "mine now"}))
 
     async def _an_agent_away_and_back(self) -> None:
@@ -135,7 +135,7 @@ class Story:
             await self._apply(_web(description=text))
         await self._fleet.start_agent(MANAGED, mode=Mode.MANAGED)
         copy = await arrived(
-            self._world.clusters[MANAGED],
+            self._clusters.stores[MANAGED],
             APP_PROJECTS,
             "web",
             holds=lambda it: it["spec"].get("description") == "second",

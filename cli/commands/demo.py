@@ -8,8 +8,8 @@ from typing import Any, TextIO
 import click
 import yaml
 
+from demo.clusters import CONTROL_PLANE, KINDS, NAMESPACES_OF
 from demo.control_socket import ask
-from demo.world import CONTROL_PLANE, KINDS, NAMESPACES_OF
 from tiphys import logs
 from tiphys.errors import CallError
 from tiphys.running import run
@@ -44,11 +44,11 @@ def command(ctx: click.Context, *, once: bool, cluster: bool) -> None:
         logs.configure(level="error")
 
         # Not at the top: apply and get need neither the webhook nor the sidecars.
-        from demo.local_clusters import check_workshop  # noqa: PLC0415
-        from demo.stage import demonstrate  # noqa: PLC0415
+        from demo.demonstration import demonstrate  # noqa: PLC0415
+        from demo.local_clusters import check_source_checkout  # noqa: PLC0415
 
         if cluster:
-            check_workshop()
+            check_source_checkout()
         run(
             partial(demonstrate, once=once, local=cluster),
             grace=LEAVE_CLUSTERS_SECONDS if cluster else LEAVE_SECONDS,

@@ -15,7 +15,7 @@ from argocd.agents.project_copies import (
 from argocd.agents.routing import AgentMapping, Mode, Route, RoutingStep, destination_pattern, explain_project
 from argocd.globs import Verdict
 from argocd.globs.surprises import surprises
-from argocd.judging import configuration as policy
+from argocd.judging.configuration import matches
 from checks.manifests import Object
 from cli.explanations.explanation import Explanation, ExplanationSection, ExplanationStep, Mark, plain
 from cli.options.explained_objects import ExplainedObjects
@@ -36,7 +36,7 @@ def mode_of(
         return Mode(given)
     if link and link.mode:
         return link.mode
-    autonomous = policy.matches(known.configuration.agents.autonomous, agent)
+    autonomous = matches(known.configuration.agents.autonomous, agent)
     return Mode.AUTONOMOUS if autonomous else Mode.MANAGED
 
 
@@ -154,7 +154,7 @@ def _answer(name: str, agent: str, going: list[str], *, causes: list[str], stuck
 def _asked(asked: str, agent: str, mode: Mode, known: ExplainedObjects) -> Mode | None:
     if asked == agent:
         return mode
-    return Mode.AUTONOMOUS if policy.matches(known.configuration.agents.autonomous, asked) else None
+    return Mode.AUTONOMOUS if matches(known.configuration.agents.autonomous, asked) else None
 
 
 def _route_section(route: Route, project: Object, mapped_by: AgentMapping) -> ExplanationSection:

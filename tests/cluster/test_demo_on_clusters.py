@@ -137,6 +137,6 @@ def test_ctrl_c_leaves_nothing_behind(cluster_binaries: Binaries, folder: Path, 
 
 
 def test_without_the_workshop_it_says_what_is_needed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(local_clusters, "WORKSHOP", tmp_path / "none")
+    monkeypatch.setattr(local_clusters, "CLUSTER_SCRIPT", tmp_path / "none")
     with pytest.raises(CallError, match="from a source checkout"):
         CliRunner().invoke(command, ["--cluster"], catch_exceptions=False)

@@ -11,13 +11,13 @@ from typing import Any
 import click
 
 from argocd.agents.routing import Mode
-from demo.control_socket import listening
-from demo.local_clusters import LocalWorld, local_world
-from demo.local_webhook import local_guarding
+from demo.clusters import AUTONOMOUS, MANAGED, DemoClusters, EmbeddedClusters
+from demo.control_socket import control_socket
+from demo.embedded_webhook import embedded_webhook
+from demo.local_clusters import LocalClusters, local_clusters
+from demo.local_webhook import local_webhook
 from demo.sidecars import DemoFleet
 from demo.story import Story, prepare
-from demo.webhook import scope
-from demo.world import AUTONOMOUS, MANAGED, EmbeddedWorld, World
 from tiphys.running import Running
 
 CLUSTERS = f"a control plane, a managed workload cluster ({MANAGED}) and an autonomous\none ({AUTONOMOUS})"
@@ -41,14 +41,14 @@ TAKEN = "Another demonstration of yours is running: `tiphys demo apply` and `get
 async def demonstrate(running: Running, *, once: bool, local: bool) -> None:
     with tempfile.TemporaryDirectory(prefix="tiphys-demo-") as folder:
         # What the story set up is taken down here, where Ctrl-C does not reach.
-        async with AsyncExitStack() as stage:
-            telling = _tell(running, stage, Path(folder), once=once, local=local)
-            await _until_stopped(running, telling)
+        async with AsyncExitStack() as stack:
+            shown = _show(running, stack, Path(folder), once=once, local=local)
+            await _until_stopped(running, shown)
 
 
-async def _until_stopped(running: Running, telling: Coroutine[Any, Any, None]) -> None:
+async def _until_stopped(running: Running, shown: Coroutine[Any, Any, None]) -> None:
     """Whatever the story waits for, Ctrl-C does not."""
-    story = asyncio.ensure_future(telling)
+    story = asyncio.ensure_future(shown)
     stopping = asyncio.ensure_future(running.stopping.wait())
     try:
         await asyncio.wait({story, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -61,28 +61,28 @@ async def _until_stopped(running: Running, telling: Coroutine[Any, Any, None]) -
         story.result()
 
 
-async def _tell(running: Running, stage: AsyncExitStack, folder: Path, *, once: bool, local: bool) -> None:
+async def _show(running: Running, stack: AsyncExitStack, folder: Path, *, once: bool, local: bool) -> None:
     click.echo(LOCAL if local else EMBEDDED)
-    world: World
+    clusters: DemoClusters
     if local:
-        world = clusters = await stage.enter_async_context(local_world(folder))
-        await prepare(world)
-        guard = await stage.enter_async_context(local_guarding(clusters, folder=folder))
+        clusters = local_ones = await stack.enter_async_context(local_clusters(folder))
+        await prepare(clusters)
+        webhook = await stack.enter_async_context(local_webhook(local_ones, folder=folder))
     else:
-        world = embedded = EmbeddedWorld()
-        await prepare(world)
-        guard = await stage.enter_async_context(scope(running, embedded, folder=folder))
-    fleet = await stage.enter_async_context(DemoFleet(running, world, folder=folder))
+        clusters = embedded = EmbeddedClusters()
+        await prepare(clusters)
+        webhook = await stack.enter_async_context(embedded_webhook(running, embedded, folder=folder))
+    fleet = await stack.enter_async_context(DemoFleet(running, clusters, folder=folder))
     await fleet.start_principal(agents=(MANAGED, AUTONOMOUS))
     await fleet.start_agent(MANAGED, mode=Mode.MANAGED)
     await fleet.start_agent(AUTONOMOUS, mode=Mode.AUTONOMOUS)
-    await Story(world, guard=guard, fleet=fleet).tell()
+    await Story(clusters, webhook=webhook, fleet=fleet).tell()
     if once:
         return
-    click.echo(f"\nThe webhook's status page: {guard.page}")
-    if isinstance(world, LocalWorld):
-        _tell_kubeconfigs(world)
-    reachable = await stage.enter_async_context(listening(world))
+    click.echo(f"\nThe webhook's status page: {webhook.page}")
+    if isinstance(clusters, LocalClusters):
+        _tell_kubeconfigs(clusters)
+    reachable = await stack.enter_async_context(control_socket(clusters))
     click.echo(TRY.format(program=_program()) if reachable else TAKEN)
     click.echo("It stays up until Ctrl-C.")
     await running.stopping.wait()
@@ -97,8 +97,8 @@ def _program() -> str:
     return f"{here} -m cli"
 
 
-def _tell_kubeconfigs(world: LocalWorld) -> None:
+def _tell_kubeconfigs(clusters: LocalClusters) -> None:
     click.echo("Kubeconfigs of the administrators, for kubectl:")
-    for name, lent in world.lent.items():
-        click.echo(f"  {name:<14}{lent.kubeconfig}")
-    click.echo(f"A kubectl of their version: {lent.kubectl}")
+    for name, server in clusters.servers.items():
+        click.echo(f"  {name:<14}{server.kubeconfig}")
+    click.echo(f"A kubectl of their version: {server.kubectl}")

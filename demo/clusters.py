@@ -17,10 +17,10 @@ from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, PODS
 from kube.store import Identity, Object, Resource, Store, WatchEventKind
 from tiphys.errors import SurroundingsError
 
-ARGOCD, HOME, TEAM = names.DEFAULT_NAMESPACE, names.TIPHYS_NAMESPACE, "team-web"
+ARGOCD, TIPHYS, TEAM = names.DEFAULT_NAMESPACE, names.TIPHYS_NAMESPACE, "team-web"
 CONTROL_PLANE, MANAGED, AUTONOMOUS = "control-plane", "prod", "edge"
 NAMESPACES_OF = {
-    CONTROL_PLANE: (ARGOCD, HOME, TEAM, MANAGED, AUTONOMOUS),
+    CONTROL_PLANE: (ARGOCD, TIPHYS, TEAM, MANAGED, AUTONOMOUS),
     MANAGED: (ARGOCD,),
     AUTONOMOUS: (ARGOCD,),
 }
@@ -30,11 +30,11 @@ CONTROLLER = Identity(f"system:serviceaccount:{ARGOCD}:argocd-application-contro
 KINDS = {resource.kind.lower(): resource for resource in (APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, PODS)}
 
 
-class World(ABC):
+class DemoClusters(ABC):
     """Warnings of an API server are kept until they are told; others write at the same time and have their own."""
 
-    def __init__(self, clusters: Mapping[str, Store]) -> None:
-        self.clusters = clusters
+    def __init__(self, stores: Mapping[str, Store]) -> None:
+        self.stores = stores
         """Each as its administrator."""
         self._writer = ""
         self._warnings: list[str] = []
@@ -44,15 +44,15 @@ class World(ABC):
             self._warnings.append(warning)
 
     @abstractmethod
-    async def acting(self, cluster: str, user: Identity) -> Store:
-        """The cluster as somebody sees it; closed with the world."""
+    async def as_user(self, cluster: str, user: Identity) -> Store:
+        """The cluster as somebody sees it; closed with the others."""
 
     async def write(
         self, cluster: str, thing: Object, *, user: Identity = DEVELOPER
     ) -> tuple[Object | None, list[str]]:
         """As `kubectl apply` would: what was stored, or None; and what the API server said."""
         resource = KINDS[thing["kind"].lower()]
-        store = await self.acting(cluster, user)
+        store = await self.as_user(cluster, user)
         self._writer = user.user
         self._warnings.clear()
         said: list[str] = []
@@ -66,22 +66,22 @@ class World(ABC):
         return stored, [*(f"Warning: {warning}" for warning in self._warnings), *said]
 
 
-class EmbeddedWorld(World):
+class EmbeddedClusters(DemoClusters):
     """In this process."""
 
     def __init__(self) -> None:
-        self._stores = {
+        self._embedded = {
             cluster: EmbeddedStore(namespaces=list(namespaces))
             for cluster, namespaces in NAMESPACES_OF.items()
         }
-        super().__init__(self._stores)
+        super().__init__(self._embedded)
 
     @property
     def control_plane(self) -> EmbeddedStore:
-        return self._stores[CONTROL_PLANE]
+        return self._embedded[CONTROL_PLANE]
 
-    async def acting(self, cluster: str, user: Identity) -> EmbeddedStore:
-        return self._stores[cluster].as_user(user)
+    async def as_user(self, cluster: str, user: Identity) -> EmbeddedStore:
+        return self._embedded[cluster].as_user(user)
 
 
 async def _apply(store: Store, resource: Resource, thing: Object, *, namespace: str) -> Object:

@@ -12,9 +12,9 @@ from pathlib import Path
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from certs.folder import CERTIFICATE, changes
-from demo.api_server import Asking
+from demo.api_server import WebhookAdmission
+from demo.clusters import EmbeddedClusters
 from demo.http import serve
-from demo.world import EmbeddedWorld
 from kube.store import Store
 from tiphys.errors import SurroundingsError
 from tiphys.running import Running
@@ -44,20 +44,22 @@ class DemoWebhook:
 
 
 @asynccontextmanager
-async def scope(running: Running, world: EmbeddedWorld, *, folder: Path) -> AsyncIterator[DemoWebhook]:
+async def embedded_webhook(
+    running: Running, clusters: EmbeddedClusters, *, folder: Path
+) -> AsyncIterator[DemoWebhook]:
     """Registered, and asked about every write until the end."""
-    store = world.control_plane
+    store = clusters.control_plane
     listener = socket.create_server(("127.0.0.1", 0))
     port = int(listener.getsockname()[1])
-    keeping = KeeperOptions(
+    options = KeeperOptions(
         scope=Scope(), folder=folder, identity="demo", review_port=port, dns_names=("localhost",)
     )
     reporter = WorkerReporter(folder)
-    counting = WorkerMetrics(reporter)
-    cluster_state = ClusterState(store, keeping.scope, told=reporter.trouble)
+    metrics = WorkerMetrics(reporter)
+    cluster_state = ClusterState(store, options.scope, told=reporter.trouble)
     decisions = Decisions(
         cluster_state,
-        listener=counting,
+        listener=metrics,
         today=lambda: datetime.now(UTC).date(),
         check_writer=AccessReviews(store).check,
     )
@@ -67,23 +69,23 @@ async def scope(running: Running, world: EmbeddedWorld, *, folder: Path) -> Asyn
             "/mutate": Endpoint(decisions.mutate, patches=True),
             "/inject": Endpoint(decisions.inject, patches=True),
         },
-        folder=keeping.leaf_folder,
+        folder=options.leaf_folder,
         background=cluster_state,
-        observer=counting,
+        observer=metrics,
         drain_seconds=0,
     )
-    keeping.leaf_folder.mkdir(parents=True)
-    keeper = Keeper(store, keeping)
+    options.leaf_folder.mkdir(parents=True)
+    keeper = Keeper(store, options)
     running.start(keeper.run(), name="keeper")
-    await _certificate(keeping.leaf_folder)
+    await _certificate(options.leaf_folder)
     context = application.context()
     await application.start()
     server = await serve(application, listener=listener, context=context)
     running.start(application.failed(), name="webhook")
     running.start(_report(reporter, cluster_state), name="reports")
     registration = Registration(url=f"https://localhost:{port}")
-    await registered(store, registration)
-    store.hooks.admission = Asking(store, warned=world.warned)
+    await register_when_ready(store, registration)
+    store.hooks.admission = WebhookAdmission(store, warned=clusters.warned)
 
     async def caught_up() -> None:
         async with asyncio.timeout(BEGIN_SECONDS):
@@ -108,7 +110,7 @@ async def _certificate(folder: Path) -> None:
                 return
 
 
-async def registered(store: Store, registration: Registration) -> None:
+async def register_when_ready(store: Store, registration: Registration) -> None:
     """As `tiphys webhook register` does, once the keeper has shown its sign of life."""
     async with asyncio.timeout(BEGIN_SECONDS):
         while True:
