@@ -4,7 +4,7 @@ Here a few files, which are kept as they were read until all neighbours are know
 for as many as there may be.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import date
 
 from argocd.engine.judge import judge
@@ -29,21 +29,21 @@ def judge_files(
     *,
     today: date,
     processes: int = 1,
-    read: Iterator[int] | None = None,
+    seen: Callable[[int], None] = lambda _: None,
     around: KnownObjects | None = None,
 ) -> CheckResult:
-    """All objects of the files; `read` is advanced by each file.
+    """All objects of the files; `seen` hears of each file.
 
     `around` is what a cluster already holds; an object of the files stands for the one of its name there.
     """
     if are_few(files):
-        result = _judge_few(files, configuration, today=today, read=read, around=around)
+        result = _judge_few(files, configuration, today=today, seen=seen, around=around)
     else:
         # Only here: a pipeline with few files does not wait for the import.
         from checks.packed_check import judge_many  # noqa: PLC0415
 
         workers = processes if len(files) >= MANY_FILES else 1
-        result = judge_many(files, configuration, today=today, processes=workers, read=read, around=around)
+        result = judge_many(files, configuration, today=today, processes=workers, seen=seen, around=around)
     named = {found.place.file for found in result.findings}
     order = {file: index for index, file in enumerate(files) if file in named}
     result.findings.sort(
@@ -61,7 +61,7 @@ def _judge_few(
     configuration: Configuration,
     *,
     today: date,
-    read: Iterator[int] | None,
+    seen: Callable[[int], None],
     around: KnownObjects | None,
 ) -> CheckResult:
     result = CheckResult([], [], files=len(files))
@@ -76,8 +76,7 @@ def _judge_few(
         for manifest in told.waiting:
             known.put(in_default_namespace(manifest.body, configuration))
         waiting += told.waiting
-        if read is not None:
-            next(read, None)
+        seen(1)
     surroundings = known.surroundings(configuration)
     for manifest in waiting:
         body = in_default_namespace(manifest.body, configuration)

@@ -3,7 +3,7 @@
 The places of fields are not kept: a file in which something is found is read once more for them.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date
 from itertools import islice
@@ -36,7 +36,7 @@ def judge_many(
     *,
     today: date,
     processes: int,
-    read: Iterator[int] | None,
+    seen: Callable[[int], None],
     around: KnownObjects | None,
 ) -> CheckResult:
     result = CheckResult([], [], files=len(files))
@@ -49,8 +49,7 @@ def judge_many(
         for each in plain:
             known.put(each[-1])
             waiting.add(each)
-        if read is not None:
-            next(read, None)
+        seen(1)
     surroundings = known.surroundings(configuration)
     wrong: dict[str, dict[Position, tuple[str, list[Judgement]]]] = {}
     for file, position, kind, body in waiting:

@@ -2,7 +2,6 @@
 
 import os
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,24 +16,25 @@ from checks.findings import CheckResult, PlacedFinding
 from checks.known_objects import KnownObjects
 from checks.manifests import STDIN_NAME, find_files
 from checks.reports import FORMATS, remark, visible
+from cli.options import configuration_option
 from cli.options.checks import (
-    configuration_option,
     end_with,
     fail_on_option,
-    format_option,
     output_option,
+    report_format_option,
     rule_options,
     write_file,
     write_report,
 )
 from cli.options.cluster import ask, optional_cluster_options
+from cli.progress import progress
 
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True)
 @rule_options
-@configuration_option(f"the {CONFIGURATION_FILE} found upwards from the path")
-@format_option
+@configuration_option(f"Instead of the {CONFIGURATION_FILE} found upwards from the path.")
+@report_format_option
 @output_option
 @click.option(
     "--baseline",
@@ -138,18 +138,7 @@ def _judge(
     files: list[str], configuration: Configuration, *, jobs: int, around: KnownObjects | None = None
 ) -> CheckResult:
     today = datetime.now(UTC).date()
-    if len(files) < MANY_FILES or not sys.stderr.isatty():
+    if len(files) < MANY_FILES:
         return judge_files(files, configuration, today=today, processes=jobs, around=around)
-    # Only here: rich costs a tenth of a second that no pipeline needs.
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import Progress  # noqa: PLC0415
-
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("judging", total=len(files))
-
-        def counted() -> Iterator[int]:
-            for index in range(len(files)):
-                progress.advance(bar)
-                yield index
-
-        return judge_files(files, configuration, today=today, processes=jobs, read=counted(), around=around)
+    with progress(description="judging", total=len(files)) as seen:
+        return judge_files(files, configuration, today=today, processes=jobs, seen=seen, around=around)

@@ -8,6 +8,7 @@ import click
 from argocd.agents.routing import Mode
 from argocd.judging.configuration import Configuration
 from cli.explanations.explanation import show
+from cli.options import configuration_option, format_option
 from cli.options.explained_objects import (
     configuration_of,
     explained_object_options,
@@ -95,8 +96,8 @@ def tracking_command(*, thing: str, namespace: str | None, **given: Any) -> None
 
 @command.command("rule")
 @click.argument("rule")
-@click.option("--config", type=click.Path(path_type=Path), help="Tiphys's configuration.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@configuration_option()
+@format_option()
 def rule_command(*, rule: str, config: Path | None, form: str) -> None:
     """What a rule asks for, and why, with examples."""
     from cli.explanations.rule import explain  # noqa: PLC0415

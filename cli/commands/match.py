@@ -12,13 +12,14 @@ from argocd.go import regexp2
 from argocd.projects import pattern_lists
 from checks.reports import visible
 from cli.explanations.explanation import ExplanationStep, Mark, show_step
+from cli.options import format_option
 
 
 @click.command()
 @click.argument("patterns", nargs=-1, required=True)
 @click.option("--text", "texts", multiple=True, required=True, help="What to compare with; may be repeated.")
 @click.option("--repository", is_flag=True, help="As in sourceRepos: * and ? stop at a slash.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@format_option()
 def command(*, patterns: tuple[str, ...], texts: tuple[str, ...], repository: bool, form: str) -> None:
     """Compare patterns of a project with names as Argo CD and argocd-agent do.
 

@@ -15,6 +15,7 @@ from argocd.judging.configuration import Configuration
 from checks.configuration import read_configuration
 from checks.known_objects import known_from
 from checks.manifests import Object
+from cli.options import configuration_option
 from cli.options.explained_objects import read_objects
 from webhook.admission.decisions import Decisions, Snapshot
 from webhook.admission.offline import Part, Unheard, rehearse
@@ -34,7 +35,7 @@ ALLOWED, DENIED, UNREADABLE = 0, 1, 2
     type=click.Path(path_type=Path),
     help="A folder or file with what is in the cluster; without it rules on other objects are silent.",
 )
-@click.option("--config", type=click.Path(path_type=Path), help="Tiphys's configuration.")
+@configuration_option()
 def command(*, endpoint: str | None, objects: Path | None, config: Path | None) -> None:
     """Answer AdmissionReviews from standard input (one, or one a line) as the API server would.
 

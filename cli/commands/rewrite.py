@@ -13,6 +13,7 @@ from argocd.judging.kinds import kind_of
 from checks.manifests import Object
 from cli.explanations.explanation import as_yaml, plain
 from cli.explanations.project import lean
+from cli.options import configuration_option
 from cli.options.explained_objects import configuration_of, read_objects
 from tiphys.errors import CallError
 
@@ -28,7 +29,7 @@ from tiphys.errors import CallError
     show_default=True,
     help="How the principal tells whose an Application is.",
 )
-@click.option("--config", type=click.Path(path_type=Path), help="Tiphys's configuration.")
+@configuration_option()
 @click.option("--argocd-namespace", help="The principal's namespace, instead of the configuration's.")
 def command(
     *,

@@ -1,9 +1,7 @@
 """`tiphys scan`: the webhook's rules on what is in a cluster already."""
 
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,16 +18,17 @@ from checks.configuration import read_configuration, with_argocd_namespace, with
 from checks.reports import FORMATS, WIDTH, remark, summary, visible
 from checks.scan import Scan, Scanned, sorted_by_place
 from checks.survey import Listing, get
+from cli.options import configuration_option
 from cli.options.checks import (
-    configuration_option,
     end_with,
     fail_on_option,
-    format_option,
     output_option,
+    report_format_option,
     rule_options,
     write_report,
 )
 from cli.options.cluster import ask, optional_cluster_options
+from cli.progress import progress
 from cli.roles.kind_names import find_kind
 from kube.live import LiveStore
 from kube.resources import CONFIG_MAPS
@@ -42,7 +41,7 @@ ROOM = WIDTH - 25
 
 @click.command()
 @rule_options
-@configuration_option("the webhook's own, which is read from the cluster")
+@configuration_option("Instead of the webhook's own, which is read from the cluster.")
 @click.option(
     "--namespace", default=names.TIPHYS_NAMESPACE, show_default=True, help="Tiphys's own namespace."
 )
@@ -53,7 +52,7 @@ ROOM = WIDTH - 25
 @click.option(
     "--tracked-kinds", is_flag=True, help="Judge all kinds that the webhook tracks by default, too."
 )
-@format_option
+@report_format_option
 @click.option("--details", is_flag=True, help="With --format text: every finding before the summary.")
 @output_option
 @click.option(
@@ -66,7 +65,7 @@ def command(*, form: str, details: bool, output: Path | None, fail_on: str, **gi
 
     Ends with 0 if nothing is denied, 1 if something is, 2 if a kind could not be listed.
     """
-    with _progress() as seen:
+    with progress("{task.completed:.0f} objects judged") as seen:
         scanned = ask(given, lambda store: _scan(store, given, seen))
     for note in scanned.notes:
         remark(note)
@@ -145,18 +144,3 @@ def _table(title: str, pairs: Sequence[tuple[str, Action]]) -> str:
     if len(keys) > SHOWN:
         lines.append(f"{'':25}… and {len(keys) - SHOWN} more")
     return "\n".join([*lines, "", ""])
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[int], None]]:
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    # Only here: rich costs a tenth of a second that no pipeline needs.
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import Progress, SpinnerColumn, TextColumn  # noqa: PLC0415
-
-    columns = (SpinnerColumn(), TextColumn("{task.completed:.0f} objects judged"))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("", total=None)
-        yield lambda count: progress.update(bar, advance=count)

@@ -1,8 +1,5 @@
 """`tiphys tracking migrate`: all objects of all Applications to another tracking method, and back."""
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -11,6 +8,8 @@ from argocd import names
 from argocd.settings.argocd_cm import TrackingMethod
 from cli.options.cluster import ask, cluster_options
 from cli.options.namespaces import namespace_options, scope_of
+from cli.progress import progress
+from kube.live import LiveStore
 from webhook.tracking.migration import MethodMigration, Move, Moved
 
 METHODS = [method.value for method in TrackingMethod if method is not TrackingMethod.UNKNOWN]
@@ -34,11 +33,15 @@ def migrate_command(*, to: str, yes: bool, **given: Any) -> None:
     started again. Ends with 1 if an object is in the way.
     """
     scope = scope_of(given)
-    with _progress() as told:
-        move = ask(
-            given,
-            lambda store: MethodMigration(store, scope, to=TrackingMethod(to), really=yes, told=told).run(),
-        )
+    with progress("{task.completed:.0f} objects", "{task.description}") as advance:
+
+        async def migrate(store: LiveStore) -> Move:
+            def told(moved: Moved) -> None:
+                advance(1, str(moved.listed))
+
+            return await MethodMigration(store, scope, to=TrackingMethod(to), really=yes, told=told).run()
+
+        move = ask(given, migrate)
     for trouble in move.troubles[:TOLD_TROUBLES]:
         click.echo(f"in the way: {trouble}", err=True)
     if hidden := move.troubles[TOLD_TROUBLES:]:
@@ -60,18 +63,3 @@ def _told(move: Move, *, yes: bool) -> str:
     else:
         end = "nothing was changed; --yes does it"
     return f"{route}: {counts}; {end}"
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[Moved], None]]:
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    # Only here: rich costs a tenth of a second that no pipeline needs.
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import Progress, SpinnerColumn, TextColumn  # noqa: PLC0415
-
-    columns = (SpinnerColumn(), TextColumn("{task.completed:.0f} objects"), TextColumn("{task.description}"))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("", total=None)
-        yield lambda moved: progress.update(bar, advance=1, description=str(moved.listed))

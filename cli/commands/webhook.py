@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from certs.folder import read
+from cli.options import format_option
 from cli.options.cluster import ask, cluster_options
 from cli.options.namespaces import namespace_options, scope_of
 from kube.live import LiveStore
@@ -173,7 +174,7 @@ def register_command(given: dict[str, Any], url: str, ca_file: Path | None) -> N
 
 
 @command.command("status")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@format_option()
 @click.pass_obj
 def status_command(given: dict[str, Any], form: str) -> None:
     """Say whether this cluster is guarded, by a dry run of a project that must be refused."""

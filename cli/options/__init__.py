@@ -1,7 +1,10 @@
 """Options that commands share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, TypeVar
+
+import click
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -15,3 +18,13 @@ def combined(*options: Callable[[F], F]) -> Callable[[F], F]:
         return command
 
     return add
+
+
+def format_option(forms: Iterable[str] = ("text", "json"), *, text: str | None = None) -> Callable[[F], F]:
+    return click.option(
+        "--format", "form", type=click.Choice(list(forms)), default="text", show_default=True, help=text
+    )
+
+
+def configuration_option(text: str = "Tiphys's configuration.") -> Callable[[F], F]:
+    return click.option("--config", type=click.Path(path_type=Path), help=text)

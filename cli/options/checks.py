@@ -1,6 +1,5 @@
 """What `tiphys check` and `tiphys scan` share: by which rules, how it is told, what fails."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -8,7 +7,7 @@ import click
 from argocd.judging.case import Action, Profile
 from checks.findings import CheckResult
 from checks.reports import FORMATS
-from cli.options import F, combined
+from cli.options import combined, format_option
 from tiphys.errors import CallError
 
 rule_options = combined(
@@ -26,9 +25,7 @@ rule_options = combined(
     ),
 )
 
-format_option = click.option(
-    "--format", "form", type=click.Choice(list(FORMATS)), default="text", show_default=True
-)
+report_format_option = format_option(FORMATS)
 
 output_option = click.option(
     "--output", type=click.Path(path_type=Path), help="Write the report here instead of to standard output."
@@ -40,10 +37,6 @@ fail_on_option = click.option(
     default=Action.DENY.value,
     show_default=True,
 )
-
-
-def configuration_option(instead_of: str) -> Callable[[F], F]:
-    return click.option("--config", type=click.Path(path_type=Path), help=f"Instead of {instead_of}.")
 
 
 def write_report(report: str, output: Path | None) -> None:

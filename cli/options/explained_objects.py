@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import click
@@ -17,7 +16,7 @@ from checks.configuration import read_configuration, with_argocd_namespace
 from checks.known_objects import KnownObjects, in_default_namespace, known_from
 from checks.manifests import Object, Unreadable, find_files, read_file
 from checks.reports import remark
-from cli.options import combined
+from cli.options import combined, configuration_option, format_option
 from cli.options.cluster import connected, optional_cluster_options
 from tiphys.errors import CallError
 
@@ -30,9 +29,9 @@ explained_object_options = combined(
         multiple=True,
         help="A file, a folder or - with the objects; may be repeated.  [default: a cluster]",
     ),
-    click.option("--config", type=click.Path(path_type=Path), help="Tiphys's configuration."),
+    configuration_option(),
     click.option("--argocd-namespace", help="Argo CD's namespace, instead of the configuration's."),
-    click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True),
+    format_option(),
 )
 """The options that `gather` reads."""
 

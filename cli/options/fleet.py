@@ -10,7 +10,7 @@ import click
 from argocd import names
 from certs.authority import KeyType
 from checks.reports import visible
-from cli.options import F, combined
+from cli.options import F, combined, format_option
 from cli.options.cluster import ask, context_option, kubeconfig_option
 from kube.live import LiveStore
 from sidecars.fleet.pki import Certificate
@@ -32,14 +32,7 @@ fleet_options = combined(
         text="The kubeconfig's context for the principal's cluster.",
     ),
     kubeconfig_option(),
-    click.option(
-        "--format",
-        "form",
-        type=click.Choice(["text", "json"]),
-        default="text",
-        show_default=True,
-        help="For people or for programs.",
-    ),
+    format_option(text="For people or for programs."),
 )
 
 KEY_TYPE = click.option(
