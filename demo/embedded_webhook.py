@@ -3,20 +3,23 @@
 import asyncio
 import socket
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+from aiohttp import web
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from certs.folder import CERTIFICATE, changes
-from demo.api_server import WebhookAdmission
+from demo.api_server import CALL_SECONDS, WebhookAdmission
 from demo.clusters import EmbeddedClusters
-from demo.http import serve
 from kube.store import Store
 from tiphys.errors import SurroundingsError
+from tiphys.http_server import listening
 from tiphys.running import Running
 from webhook.admission.access_reviews import AccessReviews
 from webhook.admission.cluster_state import ClusterState, Scope
@@ -80,12 +83,9 @@ async def embedded_webhook(
     await _certificate(options.leaf_folder)
     context = application.context()
     await application.start()
-    server = await serve(application, listener=listener, context=context)
     running.start(application.failed(), name="webhook")
     running.start(_report(reporter, cluster_state), name="reports")
     registration = Registration(url=f"https://localhost:{port}")
-    await register_when_ready(store, registration)
-    store.hooks.admission = WebhookAdmission(store, warned=clusters.warned)
 
     async def caught_up() -> None:
         async with asyncio.timeout(BEGIN_SECONDS):
@@ -93,14 +93,47 @@ async def embedded_webhook(
                 store.send_bookmarks()
                 await cache.reached(store.resource_version)
 
-    with _Pages(keeper, cluster_state, registration) as address:
-        try:
-            yield DemoWebhook(address, caught_up)
-        finally:
-            store.hooks.admission = None
-            server.close()
-            await application.stop()
-            reporter.close()
+    reviews = listening(
+        partial(_answered, application), listener=listener, context=context, seconds=CALL_SECONDS
+    )
+    try:
+        async with reviews:
+            await register_when_ready(store, registration)
+            store.hooks.admission = WebhookAdmission(store, warned=clusters.warned)
+            with _Pages(keeper, cluster_state, registration) as address:
+                try:
+                    yield DemoWebhook(address, caught_up)
+                finally:
+                    store.hooks.admission = None
+    finally:
+        await application.stop()
+        reporter.close()
+
+
+async def _answered(application: ReviewApp, request: web.BaseRequest) -> web.Response:
+    """What gunicorn's worker does on a cluster: ASGI on one side, HTTP on the other."""
+    response = web.Response()
+
+    async def receive() -> dict[str, Any]:
+        body = await request.content.readany()
+        return {"type": "http.request", "body": body, "more_body": not request.content.at_eof()}
+
+    async def send(message: Mapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            response.set_status(message["status"])
+            response.headers.extend((key.decode(), value.decode()) for key, value in message["headers"])
+        else:
+            response.body = message["body"]
+
+    scope = {
+        "type": "http",
+        "method": request.method,
+        "path": request.path,
+        "query_string": request.query_string.encode(),
+        "headers": [(key.lower(), value) for key, value in request.raw_headers],
+    }
+    await application(scope, receive, send)
+    return response
 
 
 async def _certificate(folder: Path) -> None:

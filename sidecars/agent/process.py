@@ -12,12 +12,12 @@ from sidecars.metrics.per_peer import agent_figures
 from sidecars.mirroring import link as linking
 from sidecars.process import certificates
 from sidecars.process.certificates import Source
-from sidecars.process.http_pages import HttpPage
 from sidecars.process.leadership import Leadership, ReplicaOptions
 from sidecars.wire.client.dialer import AgentConnection, DialOptions
 from sidecars.wire.client.reconnect import ConnectionStatus, Reconnector
 from sidecars.wire.streams import StreamLostError
 from tiphys.errors import SurroundingsError
+from tiphys.http_server import HttpPage
 
 _REFUSALS = ("UNAUTHENTICATED", "PERMISSION_DENIED")
 

@@ -18,7 +18,6 @@ from sidecars.principal.principal import Principal, identity
 from sidecars.principal.settings import QUEUE_BYTES, PrincipalSettings
 from sidecars.process import certificates
 from sidecars.process.certificates import Source
-from sidecars.process.http_pages import HttpPage
 from sidecars.process.leadership import Leadership, ReplicaOptions
 from sidecars.wire.auth import blocklist
 from sidecars.wire.auth.authenticator import Rules
@@ -33,6 +32,7 @@ from sidecars.wire.streams import DEFAULT_MAX_MESSAGE_BYTES, EventStream
 from sidecars.wire.tls import Material
 from tiphys import logs
 from tiphys.errors import CallError
+from tiphys.http_server import HttpPage
 
 VERSION = "0.9.0"
 """argocd-agent's, whose protocol this is: a Go agent lets its version be decided by this."""

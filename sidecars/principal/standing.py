@@ -7,7 +7,7 @@ from typing import Any
 
 from argocd.reading import sequence, text, value
 from sidecars.principal.agents import KnownAgents
-from sidecars.process.http_pages import HttpPage
+from tiphys.http_server import HttpPage
 
 PATH = "/agents"
 VERSION = 1

@@ -1,1 +1,1 @@
-"""Leadership, pages and certificates of a sidecar's process."""
+"""Leadership with its probes, and certificates, of a sidecar's process."""

@@ -8,9 +8,9 @@ from functools import partial
 from kube.leases import Election
 from kube.store import Store
 from sidecars.mirroring.link import Runtime
-from sidecars.process.http_pages import Answer, Pages, metrics_page
 from sidecars.wire.events import fresh_id
-from tiphys import logs
+from tiphys import logs, metrics
+from tiphys.http_server import HttpPage, HttpPages
 
 # Whoever is alone has the Lease at once.
 PATIENCE_SECONDS = 5.0
@@ -40,17 +40,17 @@ class Leadership:
         *,
         role: str,
         namespace: str,
-        probes: Mapping[str, Answer],
+        probes: Mapping[str, Callable[[], HttpPage]],
         figures: Callable[[], bytes],
-        pages: Mapping[str, Answer] | None = None,
+        pages: Mapping[str, Callable[[], HttpPage]] | None = None,
     ) -> None:
         """`pages` stand beside the metrics, which `figures` adds to."""
         self._role = role
         self._post = post
         self._election = Election(store, name=f"tiphys-{role}", namespace=namespace, identity=post.identity)
-        self.health = Pages(probes, host=post.health_host, port=post.health_port or 0)
-        self.metrics = Pages(
-            {"/metrics": partial(metrics_page, figures), **(pages or {})},
+        self.health = HttpPages(probes, host=post.health_host, port=post.health_port or 0)
+        self.metrics = HttpPages(
+            {"/metrics": partial(_metrics_page, figures), **(pages or {})},
             host=post.health_host,
             port=post.metrics_port or 0,
         )
@@ -80,3 +80,7 @@ class Leadership:
                 "another replica holds the Lease: this one waits",
                 **{logs.KIND: self._role, logs.PEER: self._election.leader},
             )
+
+
+def _metrics_page(more: Callable[[], bytes]) -> HttpPage:
+    return HttpPage(metrics.exposition() + more(), content_type=metrics.CONTENT_TYPE)

@@ -8,14 +8,14 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from sidecars.principal import standing
-from sidecars.process.http_pages import HttpPage, Pages
+from tiphys.http_server import HttpPage, HttpPages
 
 
 @contextmanager
 def a_principals_page(body: dict[str, Any]) -> Iterator[str]:
     """On a thread: commands bring their own event loop."""
     page = HttpPage(json.dumps(body).encode(), content_type="application/json")
-    pages = Pages({standing.PATH: lambda: page}, host="127.0.0.1", port=0)
+    pages = HttpPages({standing.PATH: lambda: page}, host="127.0.0.1", port=0)
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()

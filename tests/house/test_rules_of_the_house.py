@@ -186,3 +186,29 @@ def test_make_alone_lists_the_targets() -> None:
     done = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=30)
     names = [line.split()[0] for line in done.stdout.splitlines()]
     assert set(names) >= {"run", "test", "lint", "bench", "cluster", "docs", "lock", "clean"}
+
+
+CHECK = """
+import sys
+sys.argv = ["tiphys", "check", sys.argv[1]]
+from cli.main import main
+try:
+    main()
+finally:
+    print(*sys.modules)
+"""
+
+
+def test_files_are_checked_without_importing_what_serves_or_calls(tmp_path: Path) -> None:
+    (tmp_path / "empty.yaml").write_text("{}\n")
+    done = subprocess.run(
+        [sys.executable, "-c", CHECK, str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    imported = set(done.stdout.splitlines()[-1].split())
+    assert "checks.check" in imported, done.stderr
+    assert imported & {"aiohttp", "flask", "grpc", "jwt", "kubernetes"} == set()

@@ -1,22 +1,22 @@
 """The tokens that a principal hands to its agents: JWTs, RS512 and nothing else.
 
-Written on `cryptography` because what must hold is shorter than the general library's options: one
-algorithm that the verifier chooses, a header with exactly two entries, an audience for each kind of token,
-and a subject that is itself JSON. Every refusal reads the same to the caller.
+PyJWT signs and verifies. What is ours: a header with exactly two entries, exactly one audience, a subject that
+is itself JSON, the principal's epoch, times by a clock that is handed in, and a reader of JSON whom Go cannot
+contradict. Every refusal reads the same to the caller.
 """
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
-from binascii import Error as Base64Error
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 from uuid import uuid4
 
+import jwt
 import orjson
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from jwt.utils import base64url_decode
 
 from sidecars.wire.auth.methods import is_agent_name
 from sidecars.wire.errors import MalformedError
@@ -37,7 +37,12 @@ MAX_TOKEN_LENGTH = 8 * 1024
 MIN_KEY_BITS = 2048
 GENERATED_KEY_BITS = 3072
 
-_HEADER = {"alg": "RS512", "typ": "JWT"}
+_ALGORITHM = "RS512"
+_HEADER = {"alg": _ALGORITHM, "typ": "JWT"}
+_CLAIMS = ("iss", "sub", "aud", "exp", "nbf", "iat", "jti", "epoch")
+# PyJWT knows only the system's clock; the subject is read below, and nobody reads jti.
+_OPTIONS = {f"verify_{claim}": False for claim in ("exp", "nbf", "iat", "sub", "jti")}
+_ANOTHER_AUDIENCE = "the token has another issuer or audience"
 
 
 class Audience(StrEnum):
@@ -131,27 +136,28 @@ class Tokens:
         }
         if self.epoch:
             claims["epoch"] = self.epoch
-        signed = f"{_encoded(orjson.dumps(_HEADER))}.{_encoded(orjson.dumps(claims))}"
-        signature = self._key.sign(signed.encode(), padding.PKCS1v15(), hashes.SHA512())
-        return f"{signed}.{_encoded(signature)}"
+        return _JWT.encode(claims, self._key, algorithm=_ALGORITHM)
 
     def _verified(self, token: str, audience: Audience) -> tuple[Holder, dict[str, Any]]:
-        header, claims, signature = _parts(token)
-        # The signature first: nothing inside is believed or even reported before it holds.
-        signed = token.rpartition(".")[0].encode()
-        try:
-            self._public.verify(signature, signed, padding.PKCS1v15(), hashes.SHA512())
-        except InvalidSignature:
-            raise TokenError("the token's signature is not ours") from None
-        if _struct(header, keys=("alg", "typ", "crit")) != _HEADER:
+        """The signature first: nothing inside is believed or even reported before it holds."""
+        claims = _decoded(
+            token,
+            key=self._public,
+            algorithms=[_ALGORITHM],
+            issuer=ISSUER,
+            audience=audience.value,
+            options=_OPTIONS,
+        )
+        # PyJWT lets further entries and repeated ones pass.
+        header = base64url_decode(token.partition(".")[0])
+        if _struct(header, keys=(*_HEADER, "crit")) != _HEADER:
             raise TokenError("the token's header is not ours")
-        body = _struct(claims, keys=("iss", "sub", "aud", "exp", "nbf", "iat", "jti", "epoch"))
-        self._check(body, audience)
-        return _holder(body.get("sub")), body
+        self._check(claims, audience)
+        return _holder(claims.get("sub")), claims
 
     def _check(self, claims: dict[str, Any], audience: Audience) -> None:
-        if claims.get("iss") != ISSUER or claims.get("aud") != [audience.value]:
-            raise TokenError("the token has another issuer or audience")
+        if claims["aud"] != [audience.value]:  # one among others is enough for PyJWT
+            raise TokenError(_ANOTHER_AUDIENCE)
         expires, begins, issued = (_time(claims, name) for name in ("exp", "nbf", "iat"))
         now = self._now()
         if now >= expires:
@@ -167,7 +173,7 @@ class Tokens:
 
 def peek(token: str) -> tuple[Holder, float]:
     """Whom an agent's own token names and when it ends. Not verified: the agent has no key to do so."""
-    body = _struct(_parts(token)[1], keys=("sub", "exp"))
+    body = _decoded(token, options={"verify_signature": False})
     return _holder(body.get("sub")), _time(body, "exp")
 
 
@@ -197,24 +203,27 @@ def _struct(text: bytes, *, keys: tuple[str, ...]) -> dict[str, Any]:
         raise TokenError(f"the token's content: {error}") from error
 
 
-def _parts(token: str) -> tuple[bytes, bytes, bytes]:
-    parts = token.split(".")
-    if len(token) > MAX_TOKEN_LENGTH or len(parts) != 3:  # noqa: PLR2004 - header, claims, signature
+class _StrictJWT(jwt.PyJWT):
+    def _decode_payload(self, decoded: dict[str, Any]) -> dict[str, Any]:
+        """PyJWT's place for another reader: its own takes the last of repeated claims."""
+        return _struct(decoded["payload"], keys=_CLAIMS)
+
+
+_JWT = _StrictJWT()
+
+
+def _decoded(token: str, **how: Any) -> dict[str, Any]:
+    """The claims; `how` is for PyJWT, whose errors become ours."""
+    # One token, one spelling: PyJWT would take padding too.
+    if len(token) > MAX_TOKEN_LENGTH or not token.isascii() or "=" in token:
         raise TokenError("not a token")
     try:
-        header, claims, signature = map(_decoded, parts)
-    except (ValueError, Base64Error):
+        return _JWT.decode(token, **how)
+    except jwt.InvalidSignatureError:
+        raise TokenError("the token's signature is not ours") from None
+    except jwt.DecodeError:
         raise TokenError("not a token") from None
-    return header, claims, signature
-
-
-def _encoded(content: bytes) -> str:
-    return urlsafe_b64encode(content).rstrip(b"=").decode()
-
-
-def _decoded(text: str) -> bytes:
-    content = urlsafe_b64decode(text + "=" * (-len(text) % 4))
-    # The decoder skips what it does not know and ignores spare bits: one token, one spelling.
-    if _encoded(content) != text:
-        raise ValueError("not base64url")
-    return content
+    except (jwt.InvalidIssuerError, jwt.InvalidAudienceError, jwt.MissingRequiredClaimError):
+        raise TokenError(_ANOTHER_AUDIENCE) from None
+    except jwt.InvalidTokenError:
+        raise TokenError("the token's header is not ours") from None

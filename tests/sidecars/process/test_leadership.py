@@ -3,11 +3,11 @@
 import asyncio
 
 from kube.embedded import EmbeddedStore
-from sidecars.process.http_pages import HttpPage
 from sidecars.process.leadership import Leadership, ReplicaOptions
 from tests.sidecars import processes
 from tests.sidecars.pair_in_memory import ARGOCD
 from tests.sidecars.wire.listening_principal import until as eventually
+from tiphys.http_server import HttpPage
 
 
 class Replica:

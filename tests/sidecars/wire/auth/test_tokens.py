@@ -83,6 +83,12 @@ def test_tokens_have_exactly_the_claims_that_go_agents_read(tokens: Tokens) -> N
     assert later["jti"] != body["jti"]
 
 
+def test_a_token_is_written_without_a_space_and_its_header_as_go_writes_it(tokens: Tokens) -> None:
+    access = tokens.issue(AGENT).access
+    body = json.dumps(read(access, 1), separators=(",", ":")).encode()
+    assert access == forged(body, b'{"alg":"RS512","typ":"JWT"}')
+
+
 def test_a_token_names_its_holder(tokens: Tokens) -> None:
     assert tokens.verify(tokens.issue(AGENT).access) == AGENT
     assert tokens.verify(forged(claims())) == AGENT
@@ -111,6 +117,12 @@ def altered(place: int) -> str:
     parts = forged(claims()).split(".")
     parts[place] = part({**json.loads(urlsafe_b64decode(parts[place] + "==")), "x": 1})
     return ".".join(parts)
+
+
+def with_spare_bits() -> str:
+    """The last character of 256 bytes in base64 has four bits that no byte needs."""
+    token = forged(claims())
+    return token[:-1] + chr(ord(token[-1]) + 1)
 
 
 FORGERIES = {
@@ -150,6 +162,9 @@ FORGERIES = {
     "that is no object": forged(["x"]),
     "with repeated claims": forged(b'{"exp":1,"exp":9999999999}'),
     "with padding": forged(claims()) + "=",
+    "with all its padding": forged(claims()) + "==",
+    "with spare bits": with_spare_bits(),
+    "in half a character": "\ud800.x.x",
     "with a line break": forged(claims()) + "\n",
     "with a fourth part": forged(claims()) + ".x",
     "with a bearer": "Bearer " + forged(claims()),

@@ -1,0 +1,153 @@
+"""The small HTTP server: probes and metrics of the sidecars, and the demonstration's reviews.
+
+aiohttp speaks HTTP. What it leaves open is bounded here: how many connections there are, and how long one lives,
+whether its caller is slow to ask or slow to read. One connection carries one request, and where there are too
+many the oldest goes, so that no idle one takes the place of a probe.
+
+aiohttp takes a tenth of a second to import: only commands that serve import this module.
+"""
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from aiohttp import web
+from aiohttp.http import HttpProcessingError
+
+from tiphys.errors import SurroundingsError
+
+# The whole life of a connection, its request and its answer; longer than any probe waits.
+EXCHANGE_SECONDS = 5.0
+# A kubelet, a Prometheus and somebody's browser; more at once is nobody we know, and the oldest has to go.
+CONNECTIONS = 64
+# Of 8 KiB at most each; browsers send half as many.
+HEADERS = 32
+# For answers that are being written when the server stops.
+STOP_SECONDS = 1.0
+
+Handler = Callable[[web.BaseRequest], Awaitable[web.Response]]
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Whoever sends no HTTP gets a 400; the log has better things to tell."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+_library_log = logging.getLogger("aiohttp.server.bounded")
+_library_log.addFilter(_is_news)
+
+
+class _BoundedServer(web.Server):
+    """aiohttp tells it of every connection, before anything is read."""
+
+    def __init__(self, handler: Handler, *, seconds: float) -> None:
+        # A handler whose connection is gone is cancelled: at the deadline at the latest.
+        super().__init__(
+            handler, handler_cancellation=True, logger=_library_log, access_log=None, max_headers=HEADERS
+        )
+        self._seconds = seconds
+        self._open: dict[web.RequestHandler, tuple[asyncio.Transport, asyncio.TimerHandle]] = {}
+
+    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
+        super().connection_made(handler, transport)
+        # Not close(): that would wait for a caller who does not read.
+        deadline = asyncio.get_running_loop().call_later(self._seconds, transport.abort)
+        self._open[handler] = transport, deadline
+        if len(self._open) > CONNECTIONS:
+            # Not the newest: callers who say nothing must not keep a probe out.
+            oldest = next(iter(self._open))
+            self._open[oldest][0].abort()
+            self._forget(oldest)
+
+    def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
+        self._forget(handler)
+        super().connection_lost(handler, exc)
+
+    def _forget(self, handler: web.RequestHandler) -> None:
+        if handler in self._open:
+            self._open.pop(handler)[1].cancel()
+
+
+def _closing(handler: Handler) -> Handler:
+    async def handle(request: web.BaseRequest) -> web.Response:
+        response = await handler(request)
+        response.headers.setdefault("Server", "tiphys")  # aiohttp would tell versions
+        response.force_close()
+        return response
+
+    return handle
+
+
+@asynccontextmanager
+async def listening(
+    handler: Handler,
+    *,
+    host: str = "",
+    port: int = 0,
+    listener: socket.socket | None = None,
+    context: ssl.SSLContext | None = None,
+    seconds: float = EXCHANGE_SECONDS,
+) -> AsyncIterator[int]:
+    """The port, which is the system's choice for 0; every interface for no `host`. Or on a `listener`."""
+    bounded = _BoundedServer(_closing(handler), seconds=seconds)
+    where = {"sock": listener} if listener else {"host": host or None, "port": port}
+    try:
+        server = await asyncio.get_running_loop().create_server(
+            bounded, **where, ssl=context, ssl_handshake_timeout=seconds if context else None
+        )
+    except OSError as error:
+        raise SurroundingsError(f"cannot listen on port {port}: {error.strerror or error}") from error
+    try:
+        yield int(server.sockets[0].getsockname()[1])
+    finally:
+        server.close()
+        bounded.pre_shutdown()
+        await bounded.shutdown(STOP_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class HttpPage:
+    body: bytes
+    status: int = 200
+    content_type: str = "text/plain; charset=utf-8"
+
+
+class HttpPages:
+    """One port. `run` listens until it is cancelled."""
+
+    def __init__(
+        self,
+        pages: Mapping[str, Callable[[], HttpPage]],
+        *,
+        host: str,
+        port: int,
+        seconds: float = EXCHANGE_SECONDS,
+    ) -> None:
+        self._pages = pages
+        self._host = host
+        self._wanted = port
+        self._seconds = seconds
+        self.port = 0
+        self.listening = asyncio.Event()
+
+    async def run(self) -> None:
+        serving = listening(self._answer, host=self._host, port=self._wanted, seconds=self._seconds)
+        async with serving as self.port:
+            self.listening.set()
+            await asyncio.Event().wait()
+
+    async def _answer(self, request: web.BaseRequest) -> web.Response:
+        page = self._page(request.method, request.path)
+        return web.Response(status=page.status, body=page.body, headers={"Content-Type": page.content_type})
+
+    def _page(self, method: str, path: str) -> HttpPage:
+        answer = self._pages.get(path)
+        if answer is None:
+            return HttpPage(b"not found\n", status=404)
+        if method not in {"GET", "HEAD"}:
+            return HttpPage(b"only GET\n", status=405)
+        return answer()
