@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from argocd.reading import text, value
 from kube.errors import AlreadyExistsError, ConflictError, NotFoundError
-from kube.store import Object, Resource, Store
+from kube.store import Object, Resource, Store, version_number
 from tiphys.errors import SurroundingsError
 
 ATTEMPTS = 5
@@ -117,8 +117,7 @@ class MirrorWriter:
 
 
 def _version(item: Object) -> int:
-    version = text(item, "metadata", "resourceVersion")
-    return int(version) if version.isascii() and version.isdigit() else 0
+    return version_number(text(item, "metadata", "resourceVersion"))
 
 
 def _based_on(local: Object, wanted: Object) -> Object:
