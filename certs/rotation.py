@@ -18,7 +18,8 @@ from cryptography import x509
 from certs.authority import AUTHORITY_LIFETIME, LEAF_LIFETIME, Authority, LeafSubject
 from certs.folder import BUNDLE, CERTIFICATE, KEY
 from certs.key_pair import CertificateError, KeyPair, due, fingerprint, split_bundle, trusted, verifies
-from kube.errors import AlreadyExistsError, ConflictError, NotFoundError
+from kube import queries
+from kube.errors import AlreadyExistsError, ConflictError
 from kube.resources import SECRETS
 from kube.store import Object, Store
 
@@ -195,10 +196,7 @@ class Rotation:
         return Custody(authority=authority, coming=coming, retiring=retiring, bundle=data.get(BUNDLE, b""))
 
     async def _get(self, name: str) -> Object | None:
-        try:
-            return await self._store.get(SECRETS, name=name, namespace=self._namespace)
-        except NotFoundError:
-            return None
+        return await queries.find(self._store, SECRETS, name=name, namespace=self._namespace)
 
     async def _put(
         self,

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from kube.errors import ApiError, GoneError, UnavailableError
+from kube.queries import PAGE_SIZE
 from kube.store import ListPage, Object, Resource, Store, WatchEvent, WatchEventKind, version_number
 from tiphys import logs
 
 log = logs.get_logger()
 T = TypeVar("T")
 
-PAGE_SIZE = 500
 _FIRST_BACKOFF, _LONGEST_BACKOFF = 0.5, 30.0
 # A watch that lived this long ended for a good reason, even if nothing came through it.
 _LONG_LIVED = 10.0

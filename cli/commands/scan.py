@@ -22,10 +22,11 @@ from checks.check import strict
 from checks.configuration import read_configuration
 from checks.reports import FORMATS, WIDTH, remark, summary, visible
 from checks.scan import Scan, Scanned, sorted_by_place
-from checks.survey import Listing, get
+from checks.survey import Listing
 from cli.commands.check import actions, failed, write_report
 from cli.options.optional_cluster import reaching
 from cli.roles.kind_names import find_kind
+from kube import queries
 from kube.live import LiveStore
 from kube.resources import CONFIG_MAPS
 
@@ -115,7 +116,9 @@ async def _configuration(store: LiveStore, given: dict[str, Any], notes: list[st
     if given["config"]:
         configuration, _ = read_configuration(given["config"])
     else:
-        found = await get(store, CONFIG_MAPS, names.TIPHYS_CONFIG_MAP, given["namespace"])
+        found = await queries.find(
+            store, CONFIG_MAPS, name=names.TIPHYS_CONFIG_MAP, namespace=given["namespace"]
+        )
         configuration, problems = parse_text(reading.text(found, "data", names.TIPHYS_CONFIG_KEY))
         notes += [
             f"ConfigMap {given['namespace']}/{names.TIPHYS_CONFIG_MAP}: {problem}" for problem in problems

@@ -14,7 +14,8 @@ from argocd.kubernetes_names import is_dns_label
 from argocd.reading import mapping
 from certs.authority import Authority, KeyType, LeafSubject
 from certs.key_pair import CertificateError, KeyPair, due, fingerprint
-from kube.errors import AlreadyExistsError, NotFoundError
+from kube import queries
+from kube.errors import AlreadyExistsError
 from kube.resources import SECRETS
 from kube.store import Object, PatchKind, Store
 from sidecars.process.certificates import AUTHORITIES, CERTIFICATE, KEY, secret_data
@@ -148,11 +149,9 @@ class Pki:
             names.RESOURCE_PROXY_TLS_SECRET,
             names.AGENT_TLS_SECRET,
         ):
-            try:
-                secret = await self.store.get(SECRETS, name=name, namespace=self.namespace)
-            except NotFoundError:
-                continue
-            found += certificates_in(secret, where=self._where(name))
+            secret = await queries.find(self.store, SECRETS, name=name, namespace=self.namespace)
+            if secret is not None:
+                found += certificates_in(secret, where=self._where(name))
         return found
 
     async def _ensure_token_key(self) -> bool:
@@ -185,11 +184,8 @@ async def deliver_to_agent(
 async def _hand_authority(store: Store, authority: bytes, *, namespace: str, replace: bool) -> None:
     """One that is there already stays: beside the principal it holds the only copy of the key."""
     where = f"Secret {namespace}/{names.AGENT_CA_SECRET}"
-    try:
-        there = await store.get(SECRETS, name=names.AGENT_CA_SECRET, namespace=namespace)
-    except NotFoundError:
-        pass
-    else:
+    there = await queries.find(store, SECRETS, name=names.AGENT_CA_SECRET, namespace=namespace)
+    if there is not None:
         if fingerprint(x509.load_pem_x509_certificate(authority)) in {
             each.fingerprint for each in certificates_in(there, where=where)
         }:

@@ -4,6 +4,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from argocd.reading import text, value
+from kube import queries
 from kube.errors import AlreadyExistsError, ConflictError, NotFoundError
 from kube.store import Object, Resource, Store, version_number
 from tiphys.errors import SurroundingsError
@@ -37,10 +38,7 @@ class MirrorWriter:
         self._recent: OrderedDict[tuple[str, str, str], Object] = OrderedDict()
 
     async def get(self, resource: Resource, *, name: str, namespace: str) -> Object | None:
-        try:
-            return await self._store.get(resource, name=name, namespace=namespace)
-        except NotFoundError:
-            return None
+        return await queries.find(self._store, resource, name=name, namespace=namespace)
 
     async def settle(
         self, resource: Resource, *, name: str, namespace: str, cached: Object | None, decide: Decide

@@ -8,6 +8,7 @@ from argocd.engine.configuration_file import parse_text
 from argocd.judging.configuration import Configuration
 from argocd.settings.argocd_cm import read_settings
 from argocd.tracking.installation_ids import InstallationIdStep, next_step
+from kube import queries
 from kube.errors import ConflictError, NotFoundError
 from kube.resources import APPLICATIONS, CONFIG_MAPS
 from kube.store import Object, PatchKind, Store
@@ -23,21 +24,13 @@ class InstallationId:
 
 
 async def read_installation_id(store: Store, scope: Scope) -> tuple[InstallationId, Object | None]:
-    try:
-        held = await store.get(CONFIG_MAPS, name=names.ARGOCD_CM, namespace=scope.argocd_namespace)
-    except NotFoundError:
-        held = None
+    held = await queries.find(store, CONFIG_MAPS, name=names.ARGOCD_CM, namespace=scope.argocd_namespace)
     data = reading.mapping(held, "data")
     value = reading.text(data, names.INSTALLATION_ID_KEY) if names.INSTALLATION_ID_KEY in data else None
     count = 0
     for namespace in (scope.argocd_namespace, *scope.application_namespaces):
-        page = await store.list(APPLICATIONS, namespace=namespace, limit=500)
-        count += len(page.items)
-        while page.continue_token:
-            page = await store.list(
-                APPLICATIONS, namespace=namespace, limit=500, continue_token=page.continue_token
-            )
-            count += len(page.items)
+        async for page in queries.pages(store, APPLICATIONS, namespace=namespace):
+            count += len(page)
     return InstallationId(value=value, applications=count), held
 
 
