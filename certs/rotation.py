@@ -7,7 +7,6 @@ one is repaired by the next.
 """
 
 import base64
-import binascii
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -21,6 +20,7 @@ from certs.key_pair import CertificateError, KeyPair, due, fingerprint, split_bu
 from kube import queries
 from kube.errors import AlreadyExistsError, ConflictError
 from kube.resources import SECRETS
+from kube.secrets import decoded_data
 from kube.store import Object, Store
 
 RETIRES = "tiphys.dev/retires"
@@ -252,17 +252,6 @@ def _retires(custody: Custody) -> dict[str, str]:
 
 def _certificates(bundle: bytes, *, now: datetime) -> list[tuple[str, bytes]]:
     return [(fingerprint(found[0]), pem) for pem in split_bundle(bundle) if (found := trusted(pem, now=now))]
-
-
-def decoded_data(held: Object | None) -> dict[str, bytes]:
-    """A Secret's data; what is not base64 counts as absent."""
-    data = {}
-    for key, value in ((held or {}).get("data") or {}).items():
-        try:
-            data[key] = base64.b64decode(value, validate=True)
-        except (binascii.Error, ValueError, TypeError):
-            continue
-    return data
 
 
 def _names(leaf: x509.Certificate) -> set[str]:

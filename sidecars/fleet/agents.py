@@ -1,7 +1,7 @@
 """Agents as objects of the principal's namespace: cluster Secrets and the blocklist."""
 
 import json
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,6 +17,7 @@ from certs.key_pair import KeyPair, fingerprint
 from kube import queries
 from kube.errors import AlreadyExistsError, NotFoundError
 from kube.resources import APPLICATIONS, CONFIG_MAPS, NAMESPACES, SECRETS
+from kube.secrets import decoded, decoded_data
 from kube.store import Object, PatchKind, Store
 from sidecars.fleet.pki import LEAF_LIFETIME, Certificate, Pki, check_agent_name, described
 from sidecars.wire.auth.blocklist import Blocklist
@@ -221,22 +222,22 @@ def cluster_secret(
 def registered(secret: Object) -> Registered:
     labels = mapping(secret, "metadata", "labels")
     issued = text(secret, "metadata", "annotations", names.TIPHYS_CERTIFICATES)
-    name = text(secret, "metadata", "name")
+    name, data = text(secret, "metadata", "name"), decoded_data(secret)
     return Registered(
         name=text(labels, names.AGENT_NAME),
         secret=name,
-        server=_decoded(text(secret, "data", "server")).decode(errors="replace"),
+        server=data.get("server", b"").decode(errors="replace"),
         self_registered=text(labels, names.SELF_REGISTERED_CLUSTER) == "true",
         issued=tuple(Blocklist.of({"data": dict.fromkeys(issued.split(), "")}).fingerprints),
-        proxy=_proxy_certificate(secret, where=f"Secret {name}"),
+        proxy=_proxy_certificate(data.get("config", b""), where=f"Secret {name}"),
     )
 
 
-def _proxy_certificate(secret: Object, *, where: str) -> Certificate | None:
+def _proxy_certificate(config: bytes, *, where: str) -> Certificate | None:
     """None too where somebody's hand has left something else; Argo CD will say so."""
     try:
-        config: Any = json.loads(_decoded(text(secret, "data", "config")) or b"{}")
-        pem = _decoded(text(config, "tlsClientConfig", "certData"))
+        told: Any = json.loads(config or b"{}")
+        pem = decoded(text(told, "tlsClientConfig", "certData"))
         return described(x509.load_pem_x509_certificate(pem), where=where) if pem else None
     except ValueError:
         return None
@@ -251,10 +252,3 @@ def fingerprint_of(pem: bytes, *, origin: str) -> str:
 
 def _encoded(content: bytes) -> str:
     return b64encode(content).decode()
-
-
-def _decoded(content: str) -> bytes:
-    try:
-        return b64decode(content)
-    except ValueError:
-        return b""

@@ -11,11 +11,12 @@ from argocd import names, reading
 from argocd.engine.configuration_file import parse_text
 from argocd.judging.configuration import Configuration, Enforcement, matches
 from argocd.settings.argocd_cm import read_settings
+from certs.folder import BUNDLE, CERTIFICATE, KEY
 from certs.key_pair import CertificateError, KeyPair, verifies
-from certs.rotation import decoded_data
 from kube import queries
 from kube.errors import ApiError, ForbiddenError
 from kube.resources import APP_PROJECTS, CONFIG_MAPS, LEASES, SECRETS
+from kube.secrets import decoded_data
 from kube.store import Object, Store
 from tiphys.errors import SurroundingsError
 from webhook.admission.messages import REFUSAL
@@ -86,7 +87,7 @@ async def status(store: Store, registration: Registration, *, now: datetime) -> 
 async def _find_leaf(store: Store, registration: Registration) -> KeyPair | None:
     secret = await queries.find(store, SECRETS, name=f"{SECRET_NAME}-tls", namespace=registration.home)
     data = decoded_data(secret)
-    return _leaf(data.get("tls.crt", b""), data.get("tls.key", b""))
+    return _leaf(data)
 
 
 async def _certificate(store: Store, leaf: KeyPair | None, *, now: datetime) -> str:
@@ -206,9 +207,9 @@ def _shared_accounts(configuration: Configuration) -> Iterator[str]:
             yield f"{account} counts as a sidecar too: what Argo CD writes to mirrors cannot be told from it"
 
 
-def _leaf(certificate: bytes, key: bytes) -> KeyPair | None:
+def _leaf(data: dict[str, bytes]) -> KeyPair | None:
     try:
-        return KeyPair.checked(certificate=certificate, key=key, origin="")
+        return KeyPair.checked(certificate=data.get(CERTIFICATE, b""), key=data.get(KEY, b""), origin="")
     except CertificateError:
         return None
 
@@ -221,11 +222,11 @@ async def bundle_to_register(store: Store, registration: Registration, *, now: d
             f"Secret {registration.home}/{SECRET_NAME}-tls does not exist: start `tiphys webhook` first, or name --ca-file"
         )
     data = decoded_data(secret)
-    leaf = _leaf(data.get("tls.crt", b""), data.get("tls.key", b""))
-    bundle = data.get("ca.crt", b"")
+    leaf = _leaf(data)
+    bundle = data.get(BUNDLE, b"")
     if leaf is None or not verifies(bundle, leaf.leaf, now=now):
         raise SurroundingsError(
-            f"Secret {registration.home}/{SECRET_NAME}-tls: ca.crt does not verify tls.crt"
+            f"Secret {registration.home}/{SECRET_NAME}-tls: {BUNDLE} does not verify {CERTIFICATE}"
         )
     found = Status()
     await _find_replicas(store, registration, found, now=now)
