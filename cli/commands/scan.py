@@ -12,8 +12,7 @@ from typing import Any
 
 import click
 
-from argocd import names, reading
-from argocd.engine.configuration_file import parse_text
+from argocd import names
 from argocd.judging.case import Action, Profile
 from argocd.judging.configuration import Configuration
 from argocd.tracking.completion import DEFAULT_KINDS
@@ -26,9 +25,8 @@ from checks.survey import Listing
 from cli.commands.check import actions, failed, write_report
 from cli.options.optional_cluster import reaching
 from cli.roles.kind_names import find_kind
-from kube import queries
 from kube.live import LiveStore
-from kube.resources import CONFIG_MAPS
+from webhook.admission.configuration_map import find_configuration, noting
 
 SHOWN = 20
 """Lines of each table; the other forms have everything."""
@@ -116,10 +114,8 @@ async def _configuration(store: LiveStore, given: dict[str, Any], notes: list[st
     if given["config"]:
         configuration, _ = read_configuration(given["config"])
     else:
-        found = await queries.find(
-            store, CONFIG_MAPS, name=names.TIPHYS_CONFIG_MAP, namespace=given["namespace"]
-        )
-        configuration, problems = parse_text(reading.text(found, "data", names.TIPHYS_CONFIG_KEY))
+        problems: list[str] = []
+        configuration = await find_configuration(store, home=given["namespace"], broken=noting(problems))
         notes += [
             f"ConfigMap {given['namespace']}/{names.TIPHYS_CONFIG_MAP}: {problem}" for problem in problems
         ]

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from urllib.parse import urlsplit
 
 from argocd import names, reading
-from argocd.engine.configuration_file import parse_text
 from argocd.judging.configuration import Configuration, Enforcement, matches
 from argocd.settings.argocd_cm import read_settings
 from certs.folder import BUNDLE, CERTIFICATE, KEY
@@ -19,6 +18,7 @@ from kube.resources import APP_PROJECTS, CONFIG_MAPS, LEASES, SECRETS
 from kube.secrets import decoded_data
 from kube.store import Object, Store
 from tiphys.errors import SurroundingsError
+from webhook.admission.configuration_map import find_configuration, noting
 from webhook.admission.messages import REFUSAL
 from webhook.registration.register import (
     CONFIGURATIONS,
@@ -179,8 +179,8 @@ async def _probe(store: Store, registration: Registration, found: Status) -> Non
 
 
 async def _weaknesses(store: Store, registration: Registration) -> AsyncIterator[str]:
-    held = await queries.find(store, CONFIG_MAPS, name=names.TIPHYS_CONFIG_MAP, namespace=registration.home)
-    configuration, problems = parse_text(reading.text(held, "data", names.TIPHYS_CONFIG_KEY))
+    problems: list[str] = []
+    configuration = await find_configuration(store, home=registration.home, broken=noting(problems))
     if problems:
         yield f"ConfigMap {registration.home}/{names.TIPHYS_CONFIG_MAP} is broken: {problems[0]}"
     if configuration.enforcement is Enforcement.WARN:

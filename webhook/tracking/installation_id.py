@@ -4,15 +4,14 @@ import uuid
 from dataclasses import dataclass
 
 from argocd import names, reading
-from argocd.engine.configuration_file import parse_text
-from argocd.judging.configuration import Configuration
 from argocd.settings.argocd_cm import read_settings
 from argocd.tracking.installation_ids import InstallationIdStep, next_step
 from kube import queries
-from kube.errors import ConflictError, NotFoundError
+from kube.errors import ConflictError
 from kube.resources import APPLICATIONS, CONFIG_MAPS
 from kube.store import Object, PatchKind, Store
 from webhook.admission.cluster_state import Scope
+from webhook.admission.configuration_map import find_configuration
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +48,8 @@ async def write_installation_id(store: Store, scope: Scope, held: Object) -> str
 
 async def ensure_installation_id(store: Store, scope: Scope) -> str:
     """What the leader does by itself; the line says what happened, empty if there was nothing to do."""
-    configuration = await _configuration(store, scope)
-    if configuration is None:
+    configuration = await find_configuration(store, home=scope.home, broken=lambda _read, _problems: None)
+    if configuration is None:  # nothing is written until somebody has mended it
         return ""
     found, held = await read_installation_id(store, scope)
     settings = read_settings(held, configuration=configuration)
@@ -67,13 +66,3 @@ async def ensure_installation_id(store: Store, scope: Scope) -> str:
     except ConflictError:
         return await ensure_installation_id(store, scope)
     return f"generated the installation id {fresh}"
-
-
-async def _configuration(store: Store, scope: Scope) -> Configuration | None:
-    """None where it is broken: then nothing is written until somebody has mended it."""
-    try:
-        held = await store.get(CONFIG_MAPS, name=names.TIPHYS_CONFIG_MAP, namespace=scope.home)
-    except NotFoundError:
-        return Configuration()
-    configuration, problems = parse_text(reading.text(held, "data", names.TIPHYS_CONFIG_KEY))
-    return None if problems else configuration

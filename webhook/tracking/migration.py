@@ -5,14 +5,14 @@ interrupted is simply started again, and the way back is the same way.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from argocd import names, reading
-from argocd.engine.configuration_file import parse_text
 from argocd.engine.directory import Directory, Shelf
+from argocd.engine.sections import ConfigurationProblem
 from argocd.judging.case import Surroundings
 from argocd.judging.configuration import Configuration
 from argocd.settings.argocd_cm import TrackingMethod, read_settings
@@ -20,11 +20,12 @@ from argocd.tracking.marks import TrackingMarks
 from argocd.tracking.migration import Migration, Risk, migrate
 from argocd.tracking.owners import is_deployed_here
 from kube import queries
-from kube.errors import ConflictError, NotFoundError
+from kube.errors import ConflictError
 from kube.resources import APPLICATIONS, CONFIG_MAPS, SECRETS
 from kube.store import Object, PatchKind, Resource, Store
 from tiphys.errors import SurroundingsError
 from webhook.admission.cluster_state import Scope
+from webhook.admission.configuration_map import find_configuration
 
 SIDE_BY_SIDE = 8
 """Objects read and written at once: enough to hide the way to the API server, far from its limits."""
@@ -251,12 +252,9 @@ def _resources(application: Object) -> Iterator[Listed]:
 
 
 async def _configuration(store: Store, scope: Scope) -> Configuration:
-    try:
-        held = await store.get(CONFIG_MAPS, name=names.TIPHYS_CONFIG_MAP, namespace=scope.home)
-    except NotFoundError:
-        held = {}
-    configuration, problems = parse_text(reading.text(held, "data", names.TIPHYS_CONFIG_KEY))
-    if problems:
+    def refuse(_: Configuration, problems: Sequence[ConfigurationProblem]) -> NoReturn:
         raise SurroundingsError(f"ConfigMap {scope.home}/{names.TIPHYS_CONFIG_MAP}: {problems[0]}")
+
+    configuration = await find_configuration(store, home=scope.home, broken=refuse)
     argocd = replace(configuration.argocd, namespace=scope.argocd_namespace)
     return replace(configuration, argocd=argocd)
