@@ -1,7 +1,7 @@
 """Agents as objects of the principal's namespace: cluster Secrets and the blocklist."""
 
 import json
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,7 +17,7 @@ from certs.key_pair import KeyPair, fingerprint
 from kube import queries
 from kube.errors import AlreadyExistsError, NotFoundError
 from kube.resources import APPLICATIONS, CONFIG_MAPS, NAMESPACES, SECRETS
-from kube.secrets import decoded, decoded_data
+from kube.secrets import decoded_data
 from kube.store import Object, PatchKind, Store
 from sidecars.fleet.pki import LEAF_LIFETIME, Certificate, Pki, check_agent_name, described
 from sidecars.wire.auth.blocklist import Blocklist
@@ -237,7 +237,7 @@ def _proxy_certificate(config: bytes, *, where: str) -> Certificate | None:
     """None too where somebody's hand has left something else; Argo CD will say so."""
     try:
         told: Any = json.loads(config or b"{}")
-        pem = decoded(text(told, "tlsClientConfig", "certData"))
+        pem = b64decode(text(told, "tlsClientConfig", "certData"))  # with line breaks, as Go takes it
         return described(x509.load_pem_x509_certificate(pem), where=where) if pem else None
     except ValueError:
         return None
