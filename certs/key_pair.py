@@ -67,6 +67,14 @@ class KeyPair:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class Material:
+    """Our own certificate with its key, if we show one, and the authorities that the other end must come from."""
+
+    pair: KeyPair | None
+    roots: bytes
+
+
 def _public(key: PrivateKeyTypes) -> bytes:
     return key.public_key().public_bytes(
         serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo

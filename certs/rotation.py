@@ -7,7 +7,6 @@ one is repaired by the next.
 """
 
 import base64
-import binascii
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -18,8 +17,10 @@ from cryptography import x509
 from certs.authority import AUTHORITY_LIFETIME, LEAF_LIFETIME, Authority, LeafSubject
 from certs.folder import BUNDLE, CERTIFICATE, KEY
 from certs.key_pair import CertificateError, KeyPair, due, fingerprint, split_bundle, trusted, verifies
-from kube.errors import AlreadyExistsError, ConflictError, NotFoundError
+from kube import queries
+from kube.errors import AlreadyExistsError, ConflictError
 from kube.resources import SECRETS
+from kube.secrets import decoded_data
 from kube.store import Object, Store
 
 RETIRES = "tiphys.dev/retires"
@@ -195,10 +196,7 @@ class Rotation:
         return Custody(authority=authority, coming=coming, retiring=retiring, bundle=data.get(BUNDLE, b""))
 
     async def _get(self, name: str) -> Object | None:
-        try:
-            return await self._store.get(SECRETS, name=name, namespace=self._namespace)
-        except NotFoundError:
-            return None
+        return await queries.find(self._store, SECRETS, name=name, namespace=self._namespace)
 
     async def _put(
         self,
@@ -254,17 +252,6 @@ def _retires(custody: Custody) -> dict[str, str]:
 
 def _certificates(bundle: bytes, *, now: datetime) -> list[tuple[str, bytes]]:
     return [(fingerprint(found[0]), pem) for pem in split_bundle(bundle) if (found := trusted(pem, now=now))]
-
-
-def decoded_data(held: Object | None) -> dict[str, bytes]:
-    """A Secret's data; what is not base64 counts as absent."""
-    data = {}
-    for key, value in ((held or {}).get("data") or {}).items():
-        try:
-            data[key] = base64.b64decode(value, validate=True)
-        except (binascii.Error, ValueError, TypeError):
-            continue
-    return data
 
 
 def _names(leaf: x509.Certificate) -> set[str]:

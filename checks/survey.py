@@ -1,6 +1,5 @@
 """What a cluster holds, listed in pages, so that memory does not grow with it."""
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -11,9 +10,10 @@ from argocd.engine.directory import Directory, Shelf
 from argocd.engine.summaries import summarize_secret
 from argocd.judging.configuration import Configuration
 from checks.known_objects import KnownObjects
-from kube.errors import ForbiddenError, GoneError, NotFoundError
+from kube import queries
+from kube.errors import ForbiddenError, NotFoundError
 from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS
-from kube.store import ListPage, Object, Resource, Store
+from kube.store import Object, Resource, Store
 
 PAGE = 200
 """Objects of a request: an Application with its status has up to 40 KB, so a page has some megabytes."""
@@ -27,48 +27,16 @@ class Listing:
     argocd_namespace: str
     notes: list[str]
 
-    async def pages(
+    def pages(
         self,
         resource: Resource,
         *,
         namespace: str | None = None,
         label_selector: str = "",
     ) -> AsyncGenerator[list[Object], None]:
-        """The next page is asked for while this one is looked at."""
-
-        def ask(token: str) -> asyncio.Task[ListPage]:
-            return asyncio.create_task(
-                self._page(resource, namespace=namespace, label_selector=label_selector, token=token),
-                name=f"list {resource.plural}",
-            )
-
-        asked: asyncio.Task[ListPage] | None = ask("")
-        try:
-            while asked is not None:
-                page = await asked
-                asked = ask(page.continue_token) if page.continue_token else None
-                yield page.items
-        finally:
-            if asked is not None:
-                asked.cancel()
-
-    async def _page(
-        self, resource: Resource, *, namespace: str | None, label_selector: str, token: str
-    ) -> ListPage:
-        while True:
-            try:
-                return await self.store.list(
-                    resource,
-                    namespace=namespace,
-                    label_selector=label_selector,
-                    limit=PAGE,
-                    continue_token=token,
-                )
-            except GoneError as error:
-                # The list took longer than the server keeps versions: it goes on with newer ones.
-                token = (error.status.get("metadata") or {}).get("continue", "")
-                if not token:
-                    raise
+        return queries.pages(
+            self.store, resource, namespace=namespace, label_selector=label_selector, limit=PAGE
+        )
 
     async def everywhere(
         self, resource: Resource, *, label_selector: str = ""
@@ -103,8 +71,10 @@ async def survey(
     namespace = configuration.argocd.namespace
     known = KnownObjects(Directory(argocd_namespace=namespace))
     listing = Listing(store, namespace, known.notes)
-    known.settings = await get(store, CONFIG_MAPS, names.ARGOCD_CM, namespace)
-    known.parameters = await get(store, CONFIG_MAPS, names.ARGOCD_CMD_PARAMS_CM, namespace)
+    known.settings = await queries.find(store, CONFIG_MAPS, name=names.ARGOCD_CM, namespace=namespace)
+    known.parameters = await queries.find(
+        store, CONFIG_MAPS, name=names.ARGOCD_CMD_PARAMS_CM, namespace=namespace
+    )
     directory = known.directory
 
     def put_secret(secret: Mapping[str, Any]) -> None:
@@ -132,10 +102,3 @@ async def survey(
         else:
             directory.know(shelf)
     return known
-
-
-async def get(store: Store, resource: Resource, name: str, namespace: str | None) -> Object | None:
-    try:
-        return await store.get(resource, name=name, namespace=namespace)
-    except NotFoundError:
-        return None

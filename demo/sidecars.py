@@ -10,6 +10,7 @@ from argocd import names
 from argocd.agents.routing import Mode
 from certs.authority import Authority, LeafSubject
 from certs.folder import BUNDLE, CERTIFICATE, KEY, publish
+from certs.sources import Files
 from demo.clusters import CONTROL_PLANE, DemoClusters
 from kube.resources import SECRETS
 from kube.store import Identity
@@ -17,7 +18,6 @@ from sidecars.agent.process import AgentOptions, AgentProcess
 from sidecars.agent.settings import AgentSettings
 from sidecars.principal.process import VERSION, PrincipalOptions, PrincipalProcess
 from sidecars.principal.settings import PrincipalSettings
-from sidecars.process.certificates import Files
 from sidecars.wire.auth.methods import certificate_method
 from sidecars.wire.auth.tokens import Mode as WireMode
 from sidecars.wire.auth.tokens import Tokens, generate_key

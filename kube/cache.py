@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from kube.errors import ApiError, GoneError, UnavailableError
-from kube.indexing import Index, IndexedValue, Key
-from kube.store import ListPage, Object, Resource, Store, WatchEvent, WatchEventKind
+from kube.queries import PAGE_SIZE
+from kube.store import ListPage, Object, Resource, Store, WatchEvent, WatchEventKind, version_number
 from tiphys import logs
 
 log = logs.get_logger()
 T = TypeVar("T")
 
-PAGE_SIZE = 500
 _FIRST_BACKOFF, _LONGEST_BACKOFF = 0.5, 30.0
 # A watch that lived this long ended for a good reason, even if nothing came through it.
 _LONG_LIVED = 10.0
@@ -26,6 +25,9 @@ _LONG_LIVED = 10.0
 _MOST_STALE_LISTS = 3
 # A list whose pages expire twice while it is read is asked for in one piece.
 _MOST_EXPIRED_PAGES = 2
+
+Key = tuple[str, str]
+"""Namespace (empty for kinds without one) and name."""
 
 Subscriber = Callable[[T | None, T | None], None]
 """Called with (old, new): None as old for a new object, None as new for a deleted one."""
@@ -42,6 +44,67 @@ class Health:
     """In a row, since the last event or bookmark."""
     error: str
     """The last failure's, empty when there was a success since."""
+
+
+@dataclass(frozen=True, slots=True)
+class _IndexedValue(Generic[T]):
+    value: T
+    version: int
+    uid: str
+
+
+class _Index(Generic[T]):
+    """What a cache holds; `indexes` name functions from a value to the terms it shall be found by."""
+
+    def __init__(self, indexes: Mapping[str, Callable[[T], Iterable[Hashable]]]) -> None:
+        self._held: dict[Key, _IndexedValue[T]] = {}
+        self._functions = dict(indexes)
+        self._indexes: dict[str, dict[Hashable, dict[Key, None]]] = {name: {} for name in indexes}
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._held)
+
+    def get(self, key: Key) -> _IndexedValue[T] | None:
+        return self._held.get(key)
+
+    def values(self) -> Iterator[T]:
+        return (held.value for held in self._held.values())
+
+    def put(self, key: Key, held: _IndexedValue[T]) -> None:
+        previous = self._held.get(key)
+        self._held[key] = held
+        if previous is not None and previous.value is held.value:
+            return
+        for name, function in self._functions.items():
+            before = set(function(previous.value)) if previous is not None else set()
+            after = set(function(held.value))
+            self._forget(name, before - after, key)
+            for term in after - before:
+                self._indexes[name].setdefault(term, {})[key] = None
+
+    def remove(self, key: Key) -> _IndexedValue[T]:
+        held = self._held.pop(key)
+        for name, function in self._functions.items():
+            self._forget(name, set(function(held.value)), key)
+        return held
+
+    def find(self, index: str, term: Hashable) -> list[T]:
+        """In the order in which the objects came under the term."""
+        return [self._held[key].value for key in self._indexes[index].get(term, ())]
+
+    def terms(self, index: str) -> list[Hashable]:
+        return list(self._indexes[index])
+
+    def _forget(self, name: str, terms: Iterable[Hashable], key: Key) -> None:
+        index = self._indexes[name]
+        for term in terms:
+            keys = index[term]
+            del keys[key]
+            if not keys:
+                del index[term]
 
 
 class Cache(Generic[T]):
@@ -75,7 +138,7 @@ class Cache(Generic[T]):
         self._page_size = page_size
         self._clock = clock
         self._random = random or randomness.Random()  # noqa: S311  spreads retries, keeps no secret
-        self._holdings: Index[T] = Index(indexes or {})
+        self._holdings: _Index[T] = _Index(indexes or {})
         self._subscribers: list[Subscriber[T]] = []
         self._synced = asyncio.Event()
         self._resume = ""
@@ -126,7 +189,7 @@ class Cache(Generic[T]):
 
     async def reached(self, resource_version: str) -> None:
         """Returns when the cache is as new as this version, such as that of one's own write; bound it."""
-        version = _number(resource_version)
+        version = version_number(resource_version)
         if version <= self._reached:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -217,7 +280,7 @@ class Cache(Generic[T]):
 
     def _refuse_the_past(self, version: str) -> None:
         """A list that is older than what was seen would bring back the dead and delete the new."""
-        if _number(version) >= self._reached:
+        if version_number(version) >= self._reached:
             self._stale_lists = 0
             return
         self._stale_lists += 1
@@ -265,13 +328,13 @@ class Cache(Generic[T]):
 
     def _add(self, key: Key, body: Object, version: int, uid: str) -> None:
         value = self._project(body)
-        self._holdings.put(key, IndexedValue(value, version, uid))
+        self._holdings.put(key, _IndexedValue(value, version, uid))
         self._tell(None, value)
 
-    def _change(self, key: Key, held: IndexedValue[T], body: Object, version: int) -> None:
+    def _change(self, key: Key, held: _IndexedValue[T], body: Object, version: int) -> None:
         value = self._project(body)
         same = value == held.value
-        self._holdings.put(key, IndexedValue(held.value if same else value, version, held.uid))
+        self._holdings.put(key, _IndexedValue(held.value if same else value, version, held.uid))
         if not same:
             self._tell(held.value, value)
 
@@ -289,7 +352,7 @@ class Cache(Generic[T]):
         self._heard = self._clock()
         self._error = ""
         self._resume = version
-        self._reached = max(self._reached, _number(version))
+        self._reached = max(self._reached, version_number(version))
         for waiter in [waiter for waiter in self._waiters if waiter[0] <= self._reached]:
             self._waiters.remove(waiter)
             if not waiter[1].done():
@@ -299,9 +362,4 @@ class Cache(Generic[T]):
 def _identity(body: Object) -> tuple[Key, int, str]:
     metadata = body["metadata"]
     key = (sys.intern(metadata.get("namespace", "")), metadata["name"])
-    return key, _number(metadata.get("resourceVersion", "")), metadata.get("uid", "")
-
-
-def _number(version: str) -> int:
-    """Versions are numbers that grow (so every conformant API server since 1.35 promises); others do not order."""
-    return int(version) if version.isascii() and version.isdigit() else 0
+    return key, version_number(metadata.get("resourceVersion", "")), metadata.get("uid", "")

@@ -13,6 +13,7 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from kube import queries
 from kube.errors import ApiError, ConflictError, NotFoundError
 from kube.resources import LEASES
 from kube.store import Object, PatchKind, Store, WatchEventKind
@@ -150,10 +151,11 @@ class Election:
         return True
 
     async def _look(self) -> None:
-        try:
-            self._see(await self._store.get(LEASES, name=self._name, namespace=self._namespace))
-        except NotFoundError:
+        lease = await queries.find(self._store, LEASES, name=self._name, namespace=self._namespace)
+        if lease is None:
             self._lease = None
+        else:
+            self._see(lease)
 
     def _see(self, lease: Object) -> None:
         """Only a change of the record starts its time again."""

@@ -66,6 +66,11 @@ class ListPage:
     continue_token: str = ""
 
 
+def version_number(version: str) -> int:
+    """Versions are numbers that grow (so every conformant API server since 1.35 promises); others do not order."""
+    return int(version) if version.isascii() and version.isdigit() else 0
+
+
 class Store(Protocol):
     """Every call raises `kube.errors.ApiError` or one of its kinds, nothing else.
 

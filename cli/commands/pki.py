@@ -9,6 +9,7 @@ import click
 
 from argocd import names
 from certs.authority import KeyType
+from certs.folder import BUNDLE, CERTIFICATE, KEY
 from certs.key_pair import KeyPair
 from cli.options.fleet import (
     KEY_TYPE,
@@ -30,7 +31,6 @@ from sidecars.fleet.pki import (
     deliver_to_agent,
     described,
 )
-from sidecars.process.certificates import AUTHORITIES, CERTIFICATE, KEY
 from tiphys.errors import CallError, SurroundingsError
 
 REPLACE = click.option("--replace", is_flag=True, help="Make it anew where there is one.")
@@ -197,7 +197,7 @@ def _tell(certificate: Certificate, given: dict[str, Any]) -> None:
 
 def _write(folder: Path, pair: KeyPair, authority: bytes, *, replace: bool) -> Certificate:
     """The key is its owner's alone from its first byte on."""
-    parts = {CERTIFICATE: pair.certificate, KEY: pair.key, AUTHORITIES: authority}
+    parts = {CERTIFICATE: pair.certificate, KEY: pair.key, BUNDLE: authority}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not replace and (there := [name for name in parts if (folder / name).exists()]):

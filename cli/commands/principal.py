@@ -11,6 +11,7 @@ import click
 
 from argocd.agents.routing import AgentMapping
 from certs.folder import read
+from certs.sources import Generated, Joined, LoadedSource, secret_data
 from cli.options import combined
 from cli.options.sidecar import (
     PATH,
@@ -26,7 +27,6 @@ from cli.options.sidecar import (
 from kube.store import Store
 from sidecars.principal.process import PrincipalOptions, PrincipalProcess, runtime
 from sidecars.principal.settings import COMPARE_SECONDS, QUEUE_BYTES, PrincipalSettings
-from sidecars.process.certificates import Generated, Joined, Source, secret_data
 from sidecars.wire.auth.methods import Method, certificate_method, header_method
 from sidecars.wire.auth.passwords import Accounts, PasswordMethod
 from sidecars.wire.auth.tokens import Tokens, generate_key, load_key
@@ -193,7 +193,7 @@ def command(**given: Any) -> None:
 async def serving(store: Store, given: dict[str, Any], method: Method) -> PrincipalOptions:
     plaintext = given["insecure_plaintext"]
     certificated = method.name == "mtls" or given["require_client_certs"]
-    source: Source | None = None
+    source: LoadedSource | None = None
     if not plaintext:
         generates = given["insecure_tls_generate"]
         source = certificates(

@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from argocd import names, reading
-from argocd.engine.configuration_file import parse_text
+from argocd import names
 from argocd.judging.case import Action
 from argocd.judging.configuration import Configuration
 from argocd.tracking.completion import DEFAULT_KINDS
@@ -17,7 +16,7 @@ from checks import policy_reports
 from checks.configuration import read_configuration, with_argocd_namespace, with_rules
 from checks.reports import FORMATS, WIDTH, remark, summary, visible
 from checks.scan import Scan, Scanned, sorted_by_place
-from checks.survey import Listing, get
+from checks.survey import Listing
 from cli.options import configuration_option
 from cli.options.checks import (
     end_with,
@@ -31,7 +30,7 @@ from cli.options.cluster import ask, optional_cluster_options
 from cli.progress import progress
 from cli.roles.kind_names import find_kind
 from kube.live import LiveStore
-from kube.resources import CONFIG_MAPS
+from webhook.admission.configuration_map import find_configuration, noting
 
 SHOWN = 20
 """Lines of each table; the other forms have everything."""
@@ -99,8 +98,8 @@ async def _configuration(store: LiveStore, given: dict[str, Any], notes: list[st
     if given["config"]:
         configuration, _ = read_configuration(given["config"])
     else:
-        found = await get(store, CONFIG_MAPS, names.TIPHYS_CONFIG_MAP, given["namespace"])
-        configuration, problems = parse_text(reading.text(found, "data", names.TIPHYS_CONFIG_KEY))
+        problems: list[str] = []
+        configuration = await find_configuration(store, home=given["namespace"], broken=noting(problems))
         notes += [
             f"ConfigMap {given['namespace']}/{names.TIPHYS_CONFIG_MAP}: {problem}" for problem in problems
         ]

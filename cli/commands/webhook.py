@@ -17,7 +17,7 @@ from kube.live import LiveStore
 from tiphys import logs, settings
 from tiphys.errors import CallError
 from tiphys.running import Running, run
-from webhook.keeper.keeper import CertificateSource, KeeperOptions, replica_identity
+from webhook.keeper.keeper import CertificateOrigin, KeeperOptions, replica_identity
 from webhook.keeper.worker_reports import LONGEST_FOLDER
 from webhook.registration.register import register, unregister
 from webhook.registration.status import bundle_to_register, check_url, status
@@ -57,8 +57,8 @@ MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of the container's own, in me
 )
 @click.option(
     "--certificates",
-    type=click.Choice([source.value for source in CertificateSource]),
-    default=CertificateSource.OWN.value,
+    type=click.Choice([source.value for source in CertificateOrigin]),
+    default=CertificateOrigin.OWN.value,
     show_default=True,
     help="An authority of our own, or files that somebody else renews (cert-manager).",
 )
@@ -89,8 +89,8 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     ctx.obj = given
     if ctx.invoked_subcommand is not None:
         return
-    source = CertificateSource(given["certificates"])
-    if source is CertificateSource.FILES and given["certificate_folder"] is None:
+    source = CertificateOrigin(given["certificates"])
+    if source is CertificateOrigin.FILES and given["certificate_folder"] is None:
         raise click.UsageError("--certificates files needs --certificate-folder")
     if len(os.fsencode(given["runtime_folder"])) > LONGEST_FOLDER:
         raise click.UsageError(
@@ -105,7 +105,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     run(reviewing, grace=given["drain_seconds"] + 30)
 
 
-def _serving(given: dict[str, Any], source: CertificateSource) -> WebhookOptions:
+def _serving(given: dict[str, Any], source: CertificateOrigin) -> WebhookOptions:
     scope = scope_of(given, secrets=not given["no_secret_cache"])
     return WebhookOptions(
         keeping=KeeperOptions(

@@ -36,17 +36,18 @@ def parse_target(text: str) -> tuple[str, str, str]:
 
 async def fetch(store: Any, text: str, namespace: str | None) -> tuple[Object, Object]:
     """The object and its Namespace, from a cluster."""
-    from checks.survey import get  # noqa: PLC0415 - files need no client
+    from kube import queries  # noqa: PLC0415 - files need no client
     from kube.resources import NAMESPACES  # noqa: PLC0415
 
     group, kind, name = parse_target(text)
     found = await find_kind(store, group=group, kind=kind)
-    thing = await get(store, found, name, namespace if found.namespaced else None)
+    thing = await queries.find(store, found, name=name, namespace=namespace if found.namespaced else None)
     if thing is None:
         where = f" in namespace {namespace}" if namespace and found.namespaced else ""
         raise CallError(f"there is no {text}{where}")
-    around = await get(store, NAMESPACES, namespace, None) if namespace and found.namespaced else None
-    return thing, around or {}
+    if not namespace or not found.namespaced:
+        return thing, {}
+    return thing, await queries.find(store, NAMESPACES, name=namespace) or {}
 
 
 def find(known: ExplainedObjects, text: str, namespace: str | None) -> tuple[Object, Object]:

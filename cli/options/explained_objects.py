@@ -123,11 +123,11 @@ async def _gather(
 
 
 async def fetch_application(store: Any, text: str, configuration: Configuration) -> Object | None:
-    from checks.survey import get  # noqa: PLC0415
+    from kube import queries  # noqa: PLC0415
     from kube.resources import APPLICATIONS  # noqa: PLC0415
 
     name, namespace = split_qualified(text, default_namespace=configuration.argocd.namespace)
-    return await get(store, APPLICATIONS, name, namespace)
+    return await queries.find(store, APPLICATIONS, name=name, namespace=namespace)
 
 
 def project_name(application: Object) -> str:

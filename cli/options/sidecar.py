@@ -10,10 +10,10 @@ from typing import Any, Protocol
 import click
 
 from argocd import names
+from certs.sources import Files, Joined, LoadedSource, Secrets
 from cli.options import F, combined
 from cli.options.cluster import connected, context_option, kubeconfig_option
 from kube.store import Store
-from sidecars.process.certificates import Files, Joined, Secrets, Source
 from tiphys import logs
 from tiphys.errors import CallError
 from tiphys.running import Running, run
@@ -137,7 +137,7 @@ def certificates(
     authorities: Path | None,
     pair_secret: str,
     authorities_secret: str,
-) -> Source:
+) -> LoadedSource:
     """Files where files are named, else Secrets, for either."""
     certificate, key = pair
     if (certificate is None) != (key is None):

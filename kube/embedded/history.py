@@ -16,6 +16,8 @@ from kube.store import ListPage, Object, Resource, WatchEventKind
 # Lists that are being paged through; each holds references only. Older ones are answered with 410, as after
 # a compaction.
 _MOST_SNAPSHOTS = 256
+# The revision in a token that comes with a 410, as API servers write it: the rest of the list, as it is now.
+_NEWEST = -1
 
 
 @dataclass(slots=True)
@@ -145,12 +147,17 @@ class History:
         if not limit and not continue_token:
             records = self.collection(resource).records(selection.namespace)
             return self._page(records, self.revision, selection)
-        revision, after = self._parse_token(continue_token) if continue_token else (self.revision, "")
+        revision, after = self._parse_token(continue_token) if continue_token else (_NEWEST, "")
+        newest = revision == _NEWEST
+        revision = self.revision if newest else revision
         key = (resource.group, resource.plural, selection.namespace, revision)
         snapshot = self._snapshots.get(key)
         if snapshot is None:
-            if continue_token:
-                raise GoneError("The provided continue parameter is too old: start the list afresh")
+            if not newest:
+                raise GoneError(
+                    "The provided continue parameter is too old: start the list afresh",
+                    status={"metadata": {"continue": self._token(_NEWEST, after)}},
+                )
             snapshot = self.collection(resource).records(selection.namespace)
         chosen: list[Record] = []
         token = ""

@@ -1,22 +1,31 @@
 """A write on its way through the embedded store: lock, rules, admission, ownership, revision."""
 
 import random as randomness
+import re
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from kube.embedded import drafts
 from kube.embedded.drafts import Draft
 from kube.embedded.history import History
 from kube.embedded.hooks import AdmissionOperation, AdmissionRequest, Hooks
 from kube.embedded.managed_fields import Owners
-from kube.embedded.metadata import check_metadata
 from kube.embedded.traits import Traits, complete, traits_of
 from kube.embedded.watches import Record
 from kube.encoding import copied
-from kube.errors import AlreadyExistsError, BadRequestError, ConflictError, ForbiddenError, NotFoundError
+from kube.errors import (
+    AlreadyExistsError,
+    BadRequestError,
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+)
 from kube.resources import NAMESPACES
+from kube.selectors import LABEL_KEY, LABEL_VALUE
 from kube.store import Identity, Object, Resource
 
 # A write that meets another one while admission thinks tries again this often, as an API server does.
@@ -24,6 +33,11 @@ _MOST_TRIES = 5
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH = 5
 _FINALIZERS_OF_PROPAGATION = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
+_SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*\Z")
+_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?\Z")
+_LONGEST_NAME = 253
+_LONGEST_LABEL = 63
+_LARGEST_ANNOTATIONS = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +116,7 @@ class Pipeline:
         if self._history.collection(resource).find(namespace, name) is not None:
             raise AlreadyExistsError(f'{resource.plural} "{name}" already exists')
         self._own(draft, body, writer)
-        check_metadata(resource, body)
+        _check_metadata(resource, body)
         if writer.dry_run:
             return copied(body)
         return self._history.write(resource, body).decoded()
@@ -129,7 +143,7 @@ class Pipeline:
                 new = drafts.revised(resource, old, admitted, traits=traits, subresource=writer.subresource)
             drafts.count_generation(old, new, traits=traits)
             self._own(drafted, new, writer)
-            check_metadata(resource, new)
+            _check_metadata(resource, new)
             if self._is_current(resource, record):
                 return self._commit(resource, old, new, record, writer)
         raise ConflictError(f'{resource.plural} "{name}": other writes came between {_MOST_TRIES} times')
@@ -270,3 +284,50 @@ class Pipeline:
             draft.base, body, manager=writer.manager, subresource=writer.subresource, time=self.now()
         )
         body["metadata"]["managedFields"] = draft.owners.entries()
+
+
+def _check_metadata(resource: Resource, body: Object) -> None:
+    """What an API server refuses in the metadata of any object. There are no schemas here for the rest."""
+    metadata = body["metadata"]
+    problems: list[str] = []
+    name = metadata.get("name")
+    rule, longest = (_LABEL, _LONGEST_LABEL) if resource == NAMESPACES else (_SUBDOMAIN, _LONGEST_NAME)
+    if not isinstance(name, str) or len(name) > longest or not rule.match(name):
+        problems.append(f"metadata.name: Invalid value: {str(name)[:longest]!r}")
+    labels = _strings(metadata, "labels")
+    problems += [f"metadata.labels: Invalid value: {key!r}" for key in labels if not LABEL_KEY.match(key)]
+    problems += [
+        f"metadata.labels: Invalid value: {value!r}"
+        for value in labels.values()
+        if not LABEL_VALUE.match(value)
+    ]
+    annotations = _strings(metadata, "annotations")
+    problems += [
+        f"metadata.annotations: Invalid value: {key!r}"
+        for key in annotations
+        if not LABEL_KEY.match(key.lower())
+    ]
+    if sum(len(key) + len(value) for key, value in annotations.items()) > _LARGEST_ANNOTATIONS:
+        problems.append(f"metadata.annotations: Too long: may not be more than {_LARGEST_ANNOTATIONS} bytes")
+    _check_lists(metadata)
+    if problems:
+        raise InvalidError(f"{resource.kind} {str(name)[:longest]!r} is invalid: {'; '.join(problems)}")
+
+
+def _strings(metadata: Object, field: str) -> dict[str, str]:
+    value: Any = metadata.get(field)
+    if value is None:
+        metadata.pop(field, None)
+        return {}
+    if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
+        raise BadRequestError(f"metadata.{field} is not a map of strings")
+    return value
+
+
+def _check_lists(metadata: Object) -> None:
+    for field, kind in (("finalizers", str), ("ownerReferences", dict)):
+        value = metadata.get(field)
+        if value is None:
+            metadata.pop(field, None)
+        elif not isinstance(value, list) or not all(isinstance(item, kind) for item in value):
+            raise BadRequestError(f"metadata.{field} is not a list of {kind.__name__}")

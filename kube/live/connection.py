@@ -1,16 +1,18 @@
 """Requests to an API server: one session, bounded concurrency, a deadline for each call, careful retries."""
 
 import asyncio
+import ipaddress
 import os
 import random as randomness
 import socket
+import urllib.request
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
 from http import HTTPStatus
 from typing import Any, NoReturn
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 import aiohttp
 from kubernetes.aio.client.rest import RESTClientObject
@@ -21,7 +23,6 @@ from kube.encoding import decode
 from kube.errors import ApiError, KubeconfigError, UnauthorizedError, UnavailableError
 from kube.live.answers import error_of_answer, is_server_error, is_success, seconds_to_wait, warnings_of
 from kube.live.credentials import Access
-from kube.live.proxy import proxy_of_environment
 from kube.store import Identity
 from tiphys import __version__
 
@@ -100,7 +101,7 @@ class Connection:
         configuration = access.configuration
         configuration.client_session_kwargs = {
             "cookie_jar": aiohttp.DummyCookieJar(),
-            "trust_env": False,  # costs two threads per request, two thirds of a small call: see `proxying`
+            "trust_env": False,  # costs two threads per request, two thirds of a small call: see `proxy_of_environment`
             "timeout": aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
         }
         # Python 3.13 refuses authorities without all the extensions of RFC 5280; many clusters have such ones.
@@ -294,6 +295,32 @@ class _Call:
             return True  # turned away at the door
         self.in_doubt |= self.is_write and failed
         return failed and self.repeat is Repeat.SAFE
+
+
+def proxy_of_environment(url: str) -> str | None:
+    """Found once: aiohttp would look for it, in a thread, on every request.
+
+    By HTTPS_PROXY, HTTP_PROXY and NO_PROXY as kubectl reads them: networks count, loopback is never sent out.
+    """
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if host == "localhost" or _is_excepted(host) or urllib.request.proxy_bypass(host):
+        return None
+    return urllib.request.getproxies_environment().get(parts.scheme)
+
+
+def _is_excepted(host: str) -> bool:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    if address.is_loopback:
+        return True
+    for entry in (os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or "").split(","):
+        with suppress(ValueError):
+            if address in ipaddress.ip_network(entry.strip(), strict=False):
+                return True
+    return False
 
 
 def _headers(impersonate: Identity | None) -> CIMultiDict[str]:

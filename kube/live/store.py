@@ -10,13 +10,16 @@ from urllib.parse import quote
 import aiohttp
 
 from kube.addressing import address_of, check_scope, check_segment, typed, typed_for_apply, typed_for_creation
-from kube.encoding import encode
+from kube.encoding import decode, encode
 from kube.errors import BadRequestError, NotFoundError, UnavailableError
+from kube.live.answers import error_of_status
 from kube.live.connection import Connection, Repeat
 from kube.live.credentials import Access, find_access
-from kube.live.watches import events_of
-from kube.store import Identity, JsonPatch, ListPage, Object, PatchKind, Resource, WatchEvent
+from kube.store import Identity, JsonPatch, ListPage, Object, PatchKind, Resource, WatchEvent, WatchEventKind
 
+# etcd takes no object above 1.5 MiB; a line that is longer than this is no event.
+_LONGEST_LINE = 64 * 1024 * 1024
+_INTERNAL_ERROR = 500
 # Bookmarks come about every minute: twice that without a byte is a watch that has died.
 WATCH_IDLE_SECONDS = 120.0
 # The server ends a watch after this long, so that load spreads again after a rollout. As other clients do.
@@ -149,7 +152,7 @@ class LiveStore:
         what = f"watch {path}"
         async with self._connection.stream(path, query=query, idle=self._watch_idle) as content:
             try:
-                async with aclosing(events_of(content, resource, what=what)) as events:
+                async with aclosing(_events(content, resource, what=what)) as events:
                     async for event in events:
                         yield event
             except TimeoutError:
@@ -285,3 +288,36 @@ def _object(answer: Object, resource: Resource) -> Object:
     if not isinstance(answer, dict):
         raise UnavailableError(f"the API server answered with no object about {resource.plural}")
     return answer
+
+
+async def _events(
+    content: aiohttp.StreamReader, resource: Resource, *, what: str
+) -> AsyncGenerator[WatchEvent, None]:
+    """Splits chunks rather than asking the reader for lines: a burst comes as one chunk of many events."""
+    pending = b""
+    async for chunk in content.iter_any():
+        *lines, rest = chunk.split(b"\n")
+        if lines:
+            lines[0] = pending + lines[0]
+            pending = rest
+        else:
+            pending += rest
+        if len(pending) > _LONGEST_LINE:
+            raise UnavailableError(f"{what}: an event of more than {_LONGEST_LINE} bytes")
+        for line in lines:
+            if line:
+                yield _event(line, resource, what=what)
+    # What has no newline is half an event: the connection ended in it.
+
+
+def _event(line: bytes, resource: Resource, *, what: str) -> WatchEvent:
+    try:
+        content = decode(line)
+        kind, body = content["type"], content["object"]
+        if kind == "ERROR":
+            raise error_of_status(body, code=int(body.get("code", _INTERNAL_ERROR)), what=what)
+        body.setdefault("apiVersion", resource.api_version)
+        body.setdefault("kind", resource.kind)
+        return WatchEvent(WatchEventKind(kind), body)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UnavailableError(f"{what}: a line that is no event") from error

@@ -16,16 +16,15 @@ from cryptography.hazmat.primitives import serialization
 from argocd import names
 from argocd.agents.routing import Mode
 from certs.authority import Authority, LeafSubject
-from certs.key_pair import KeyPair
+from certs.key_pair import KeyPair, Material
+from certs.sources import Files
 from kube.store import Object, Store
 from sidecars.principal import process as principal_running
 from sidecars.principal.settings import PrincipalSettings
-from sidecars.process.certificates import Files
 from sidecars.wire.auth.methods import NamePattern, SubjectMethod
 from sidecars.wire.auth.tokens import Mode as WireMode
 from sidecars.wire.auth.tokens import Tokens, generate_key, load_key
 from sidecars.wire.client.dialer import DialOptions
-from sidecars.wire.tls import Material
 from tiphys import logs
 
 NAMESPACE = "argocd"

@@ -4,14 +4,14 @@ import asyncio
 import time
 from dataclasses import dataclass, replace
 
+from certs import sources
+from certs.sources import LoadedSource
 from kube.store import Store
 from sidecars.agent.agent import Agent
 from sidecars.agent.settings import AgentSettings
 from sidecars.metrics import argocd_agent
 from sidecars.metrics.per_peer import agent_figures
 from sidecars.mirroring import link as linking
-from sidecars.process import certificates
-from sidecars.process.certificates import Source
 from sidecars.process.leadership import Leadership, ReplicaOptions
 from sidecars.wire.client.dialer import AgentConnection, DialOptions
 from sidecars.wire.client.reconnect import ConnectionStatus, Reconnector
@@ -27,7 +27,7 @@ class AgentOptions(ReplicaOptions):
     settings: AgentSettings
     dialing: DialOptions
     """Without its certificates where there is a `source`."""
-    source: Source | None
+    source: LoadedSource | None
     health_port: int | None = 8001
     metrics_port: int | None = 8181
 
@@ -59,7 +59,7 @@ class AgentProcess:
         agent = self._agent = Agent(self._store, settings=serving.settings, runtime=serving.runtime)
         dialing = serving.dialing
         if serving.source is not None:
-            dialing = replace(dialing, material=await certificates.first(serving.source))
+            dialing = replace(dialing, material=await sources.first(serving.source))
         reconnecting = Reconnector(dialing, changed=self._noted)
 
         async def serve(connection: AgentConnection) -> None:
@@ -77,7 +77,7 @@ class AgentProcess:
         async with asyncio.TaskGroup() as group:
             group.create_task(agent.run(), name="agent")
             if serving.source is not None and dialing.material is not None:
-                following = serving.source.follow(reconnecting.swap_material, held=dialing.material)
+                following = sources.follow(serving.source, reconnecting.swap_material, held=dialing.material)
                 group.create_task(following, name="certificates")
             await agent.ready.wait()
             group.create_task(reconnecting.run(serve), name="connection")

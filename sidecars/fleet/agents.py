@@ -2,7 +2,7 @@
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,15 +14,14 @@ from argocd.agents.copies import AGENT_ERROR
 from argocd.reading import mapping, sequence, text
 from certs.authority import KeyType
 from certs.key_pair import KeyPair, fingerprint
+from kube import queries
 from kube.errors import AlreadyExistsError, NotFoundError
 from kube.resources import APPLICATIONS, CONFIG_MAPS, NAMESPACES, SECRETS
-from kube.store import Object, PatchKind, Resource, Store
+from kube.secrets import decoded_data
+from kube.store import Object, PatchKind, Store
 from sidecars.fleet.pki import LEAF_LIFETIME, Certificate, Pki, check_agent_name, described
 from sidecars.wire.auth.blocklist import Blocklist
 from tiphys.errors import CallError
-
-# An answer of the API server with five hundred Applications is a few megabytes.
-PAGE = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +84,7 @@ class Fleet:
         return registered(stored)
 
     async def all(self) -> list[Registered]:
-        found = [registered(secret) async for secret in self._secrets()]
+        found = [registered(secret) for secret in await self._secrets()]
         return sorted(found, key=lambda each: each.name)
 
     async def get(self, agent: str) -> Registered:
@@ -119,20 +118,14 @@ class Fleet:
                 namespace=self.namespace,
                 uid=secret["metadata"]["uid"],
             )
-        left = 0
-        async for _ in _pages(self.store, APPLICATIONS, namespace=agent):
-            left += 1
-        return there, left
+        left = [len(page) async for page in queries.pages(self.store, APPLICATIONS, namespace=agent)]
+        return there, sum(left)
 
     # The blocklist.
 
     async def blocked(self) -> Blocklist:
-        try:
-            return Blocklist.of(
-                await self.store.get(CONFIG_MAPS, name=names.TLS_BLOCKLIST, namespace=self.namespace)
-            )
-        except NotFoundError:
-            return Blocklist()
+        held = await self._held_blocklist()
+        return Blocklist() if held is None else Blocklist.of(held)
 
     async def block(self, fingerprints: Iterable[str]) -> None:
         data = dict.fromkeys(fingerprints, "")
@@ -148,13 +141,13 @@ class Fleet:
     async def unblock(self, fingerprints: Iterable[str]) -> None:
         """Keys may stand there in lower case, which a principal of ours takes too."""
         unwanted = set(fingerprints)
-        try:
-            there = await self.store.get(CONFIG_MAPS, name=names.TLS_BLOCKLIST, namespace=self.namespace)
-        except NotFoundError:
-            return
+        there = await self._held_blocklist()
         gone = {key: None for key in mapping(there, "data") if key.upper() in unwanted}
         if gone:
             await self._patch_blocklist({"data": gone})
+
+    async def _held_blocklist(self) -> Object | None:
+        return await queries.find(self.store, CONFIG_MAPS, name=names.TLS_BLOCKLIST, namespace=self.namespace)
 
     async def _patch_blocklist(self, patch: Object) -> None:
         await self.store.patch(
@@ -167,25 +160,31 @@ class Fleet:
         """By agent, from the condition that a principal leaves on an Application that an agent refused."""
         known = {each.name for each in agents}
         found: dict[str, Trouble] = {}
-        async for application in _pages(self.store, APPLICATIONS, namespace=only or None):
-            for condition in sequence(application, "status", "conditions"):
-                if text(condition, "type") != AGENT_ERROR:
-                    continue
-                namespace = text(application, "metadata", "namespace")
-                agent = namespace if namespace in known else text(application, "spec", "destination", "name")
-                when = text(condition, "lastTransitionTime")
-                if agent in known and (agent not in found or found[agent].when < when):
-                    name = f"{namespace}/{text(application, 'metadata', 'name')}"
-                    found[agent] = Trouble(when, name, text(condition, "message"))
+        pages = queries.pages(self.store, APPLICATIONS, namespace=only or None)
+        errors = (
+            (application, condition)
+            async for page in pages
+            for application in page
+            for condition in sequence(application, "status", "conditions")
+            if text(condition, "type") == AGENT_ERROR
+        )
+        async for application, condition in errors:
+            namespace = text(application, "metadata", "namespace")
+            agent = namespace if namespace in known else text(application, "spec", "destination", "name")
+            when = text(condition, "lastTransitionTime")
+            if agent in known and (agent not in found or found[agent].when < when):
+                name = f"{namespace}/{text(application, 'metadata', 'name')}"
+                found[agent] = Trouble(when, name, text(condition, "message"))
         return found
 
     async def _secrets_of(self, agent: str) -> list[Object]:
         check_agent_name(agent, principal_namespace=self.namespace)
-        return [secret async for secret in self._secrets(f"={agent}")]
+        return await self._secrets(f"={agent}")
 
-    def _secrets(self, value: str = "") -> AsyncIterator[Object]:
+    async def _secrets(self, value: str = "") -> list[Object]:
         selector = f"{names.SECRET_TYPE}={names.SECRET_TYPE_CLUSTER},{names.AGENT_NAME}{value}"
-        return _pages(self.store, SECRETS, namespace=self.namespace, label_selector=selector)
+        pages = queries.pages(self.store, SECRETS, namespace=self.namespace, label_selector=selector)
+        return [secret async for page in pages for secret in page]
 
     async def _ensure_namespace(self, name: str) -> None:
         try:
@@ -223,22 +222,22 @@ def cluster_secret(
 def registered(secret: Object) -> Registered:
     labels = mapping(secret, "metadata", "labels")
     issued = text(secret, "metadata", "annotations", names.TIPHYS_CERTIFICATES)
-    name = text(secret, "metadata", "name")
+    name, data = text(secret, "metadata", "name"), decoded_data(secret)
     return Registered(
         name=text(labels, names.AGENT_NAME),
         secret=name,
-        server=_decoded(text(secret, "data", "server")).decode(errors="replace"),
+        server=data.get("server", b"").decode(errors="replace"),
         self_registered=text(labels, names.SELF_REGISTERED_CLUSTER) == "true",
         issued=tuple(Blocklist.of({"data": dict.fromkeys(issued.split(), "")}).fingerprints),
-        proxy=_proxy_certificate(secret, where=f"Secret {name}"),
+        proxy=_proxy_certificate(data.get("config", b""), where=f"Secret {name}"),
     )
 
 
-def _proxy_certificate(secret: Object, *, where: str) -> Certificate | None:
+def _proxy_certificate(config: bytes, *, where: str) -> Certificate | None:
     """None too where somebody's hand has left something else; Argo CD will say so."""
     try:
-        config: Any = json.loads(_decoded(text(secret, "data", "config")) or b"{}")
-        pem = _decoded(text(config, "tlsClientConfig", "certData"))
+        told: Any = json.loads(config or b"{}")
+        pem = b64decode(text(told, "tlsClientConfig", "certData"))  # with line breaks, as Go takes it
         return described(x509.load_pem_x509_certificate(pem), where=where) if pem else None
     except ValueError:
         return None
@@ -251,31 +250,5 @@ def fingerprint_of(pem: bytes, *, origin: str) -> str:
         raise CallError(f"{origin} is no certificate in PEM") from None
 
 
-async def _pages(
-    store: Store, resource: Resource, *, namespace: str | None = None, label_selector: str = ""
-) -> AsyncIterator[Object]:
-    token = ""
-    while True:
-        page = await store.list(
-            resource,
-            namespace=namespace,
-            label_selector=label_selector,
-            limit=PAGE,
-            continue_token=token,
-        )
-        for item in page.items:
-            yield item
-        token = page.continue_token
-        if not token:
-            return
-
-
 def _encoded(content: bytes) -> str:
     return b64encode(content).decode()
-
-
-def _decoded(content: str) -> bytes:
-    try:
-        return b64decode(content)
-    except ValueError:
-        return b""

@@ -1,6 +1,5 @@
 """The authority of a fleet and the certificates that it signs, in argocd-agent's Secrets."""
 
-from base64 import b64decode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,11 +12,14 @@ from argocd import names
 from argocd.kubernetes_names import is_dns_label
 from argocd.reading import mapping
 from certs.authority import Authority, KeyType, LeafSubject
+from certs.folder import BUNDLE, CERTIFICATE, KEY
 from certs.key_pair import CertificateError, KeyPair, due, fingerprint
-from kube.errors import AlreadyExistsError, NotFoundError
+from certs.sources import secret_data
+from kube import queries
+from kube.errors import AlreadyExistsError
 from kube.resources import SECRETS
+from kube.secrets import decoded
 from kube.store import Object, PatchKind, Store
-from sidecars.process.certificates import AUTHORITIES, CERTIFICATE, KEY, secret_data
 from sidecars.wire.auth.tokens import generate_key
 from tiphys.errors import CallError
 
@@ -148,11 +150,9 @@ class Pki:
             names.RESOURCE_PROXY_TLS_SECRET,
             names.AGENT_TLS_SECRET,
         ):
-            try:
-                secret = await self.store.get(SECRETS, name=name, namespace=self.namespace)
-            except NotFoundError:
-                continue
-            found += certificates_in(secret, where=self._where(name))
+            secret = await queries.find(self.store, SECRETS, name=name, namespace=self.namespace)
+            if secret is not None:
+                found += certificates_in(secret, where=self._where(name))
         return found
 
     async def _ensure_token_key(self) -> bool:
@@ -185,18 +185,15 @@ async def deliver_to_agent(
 async def _hand_authority(store: Store, authority: bytes, *, namespace: str, replace: bool) -> None:
     """One that is there already stays: beside the principal it holds the only copy of the key."""
     where = f"Secret {namespace}/{names.AGENT_CA_SECRET}"
-    try:
-        there = await store.get(SECRETS, name=names.AGENT_CA_SECRET, namespace=namespace)
-    except NotFoundError:
-        pass
-    else:
+    there = await queries.find(store, SECRETS, name=names.AGENT_CA_SECRET, namespace=namespace)
+    if there is not None:
         if fingerprint(x509.load_pem_x509_certificate(authority)) in {
             each.fingerprint for each in certificates_in(there, where=where)
         }:
             return
         if KEY in mapping(there, "data"):
             raise CallError(f"{where} holds the key of another authority: that is not an agent's namespace")
-    data = {AUTHORITIES: authority.decode()}
+    data = {BUNDLE: authority.decode()}
     opaque = "Opaque"
     await write_secret(
         store, names.AGENT_CA_SECRET, data, namespace=namespace, secret_type=opaque, replace=replace
@@ -221,13 +218,14 @@ async def write_secret(
 def certificates_in(secret: Object, *, where: str) -> list[Certificate]:
     """Every certificate, never a key; what cannot be read is said in an error that shows nothing of it."""
     found: dict[str, Certificate] = {}
-    for key in (CERTIFICATE, AUTHORITIES):
+    for key in (CERTIFICATE, BUNDLE):
+        pem = decoded(mapping(secret, "data").get(key))
+        if pem == b"":
+            continue
         try:
-            pem = b64decode(str(mapping(secret, "data").get(key) or ""))
-            if pem:
-                for each in x509.load_pem_x509_certificates(pem):
-                    told = described(each, where=where)
-                    found.setdefault(told.fingerprint, told)
+            for each in x509.load_pem_x509_certificates(pem or b""):
+                told = described(each, where=where)
+                found.setdefault(told.fingerprint, told)
         except ValueError:
             raise CertificateError(f"{where}: {key} is no certificate in PEM") from None
     return list(found.values())

@@ -4,8 +4,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from argocd.reading import text, value
+from kube import queries
 from kube.errors import AlreadyExistsError, ConflictError, NotFoundError
-from kube.store import Object, Resource, Store
+from kube.store import Object, Resource, Store, version_number
 from tiphys.errors import SurroundingsError
 
 ATTEMPTS = 5
@@ -37,10 +38,7 @@ class MirrorWriter:
         self._recent: OrderedDict[tuple[str, str, str], Object] = OrderedDict()
 
     async def get(self, resource: Resource, *, name: str, namespace: str) -> Object | None:
-        try:
-            return await self._store.get(resource, name=name, namespace=namespace)
-        except NotFoundError:
-            return None
+        return await queries.find(self._store, resource, name=name, namespace=namespace)
 
     async def settle(
         self, resource: Resource, *, name: str, namespace: str, cached: Object | None, decide: Decide
@@ -117,8 +115,7 @@ class MirrorWriter:
 
 
 def _version(item: Object) -> int:
-    version = text(item, "metadata", "resourceVersion")
-    return int(version) if version.isascii() and version.isdigit() else 0
+    return version_number(text(item, "metadata", "resourceVersion"))
 
 
 def _based_on(local: Object, wanted: Object) -> Object:

@@ -7,7 +7,7 @@ from argocd import names
 from argocd.agents.index import AgentIndex
 from argocd.agents.routing import Mode
 from argocd.reading import text, value
-from kube.store import Object
+from kube.store import Object, version_number
 from sidecars.mirroring.kinds import operation_digest
 from sidecars.mirroring.link import Link
 from sidecars.mirroring.resync_rounds import ResyncRound
@@ -174,8 +174,7 @@ def _place(application: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _version(application: Mapping[str, Any]) -> int:
-    version = text(application, "metadata", "resourceVersion")
-    return int(version) if version.isascii() and version.isdigit() else 0
+    return version_number(text(application, "metadata", "resourceVersion"))
 
 
 def _subject(event: Event) -> tuple[str, str]:

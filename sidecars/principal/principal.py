@@ -6,7 +6,8 @@ from collections.abc import Callable
 from argocd import names
 from argocd.agents.routing import Mode
 from argocd.reading import sequence, text
-from kube.errors import AlreadyExistsError, NotFoundError
+from kube import queries
+from kube.errors import AlreadyExistsError
 from kube.resources import CONFIG_MAPS
 from kube.store import Object, Store
 from sidecars.delivery.comparison import ComparisonReport, Difference
@@ -45,9 +46,8 @@ log = logs.get_logger()
 async def identity(store: Store, *, namespace: str, new_id: Callable[[], str]) -> str:
     """The uid under which agents know this principal, made at the first start and kept."""
     body: Object = {"metadata": {"name": IDENTITY}, "data": {IDENTITY_KEY: new_id()}}
-    try:
-        held = await store.get(CONFIG_MAPS, name=IDENTITY, namespace=namespace)
-    except NotFoundError:
+    held = await queries.find(store, CONFIG_MAPS, name=IDENTITY, namespace=namespace)
+    if held is None:
         try:
             held = await store.create(CONFIG_MAPS, body, namespace=namespace)
         except AlreadyExistsError:

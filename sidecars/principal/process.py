@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from argocd.agents.routing import Mode
+from certs import sources
+from certs.key_pair import Material
+from certs.sources import LoadedSource
 from kube.cache import Cache
 from kube.projections import whole
 from kube.resources import CONFIG_MAPS
@@ -16,8 +19,6 @@ from sidecars.principal import standing
 from sidecars.principal.metrics import PrincipalMetrics
 from sidecars.principal.principal import Principal, identity
 from sidecars.principal.settings import QUEUE_BYTES, PrincipalSettings
-from sidecars.process import certificates
-from sidecars.process.certificates import Source
 from sidecars.process.leadership import Leadership, ReplicaOptions
 from sidecars.wire.auth import blocklist
 from sidecars.wire.auth.authenticator import Rules
@@ -29,7 +30,6 @@ from sidecars.wire.server import listener
 from sidecars.wire.server.server import Server, ServeStream
 from sidecars.wire.server.sessions import AuthenticatedAgent, Cut
 from sidecars.wire.streams import DEFAULT_MAX_MESSAGE_BYTES, EventStream
-from sidecars.wire.tls import Material
 from tiphys import logs
 from tiphys.errors import CallError
 from tiphys.http_server import HttpPage
@@ -50,7 +50,7 @@ class PrincipalOptions(ReplicaOptions):
     settings: PrincipalSettings
     method: Method
     tokens: Tokens
-    source: Source | None
+    source: LoadedSource | None
     """None: plaintext, for a mesh that does the rest."""
     host: str = ""
     port: int = 8443
@@ -98,7 +98,7 @@ class PrincipalProcess:
             runtime=serving.runtime,
             cut=self._cut,
         )
-        material = await certificates.first(serving.source) if serving.source is not None else None
+        material = await sources.first(serving.source) if serving.source is not None else None
         server = self.server = Server(
             self._listening(material), self._rules(principal, material), _streams(principal)
         )
@@ -113,7 +113,7 @@ class PrincipalProcess:
                 log.info("listening for agents", **{logs.COUNT: self.port})
                 group.create_task(self._follow_blocklist(server), name="blocklist")
                 if serving.source is not None and material is not None:
-                    following = serving.source.follow(server.swap_material, held=material)
+                    following = sources.follow(serving.source, server.swap_material, held=material)
                     group.create_task(following, name="certificates")
         finally:
             self.listening.clear()

@@ -1,22 +1,13 @@
 """Certificates on both ends of the stream, swapped while it is open."""
 
 import threading
-from dataclasses import dataclass
 from typing import Any
 
 import grpc
 
-from certs.key_pair import KeyPair
+from certs.key_pair import Material
 
 TLS_13 = "TLSv1.3"
-
-
-@dataclass(frozen=True, slots=True)
-class Material:
-    """Our own certificate with its key, if we show one, and the authorities that the other end must come from."""
-
-    pair: KeyPair | None
-    roots: bytes
 
 
 class ServerCredentials:

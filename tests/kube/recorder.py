@@ -4,8 +4,7 @@ import asyncio
 import random
 from collections.abc import Callable
 
-from kube.cache import Cache
-from kube.indexing import Key
+from kube.cache import Cache, Key
 from kube.store import ListPage, Object
 from tests.kube.objects import BOUND
 

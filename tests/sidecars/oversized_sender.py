@@ -12,8 +12,8 @@ from pathlib import Path
 
 from grpc import aio
 
-from certs.key_pair import KeyPair
-from sidecars.wire.tls import Material, channel_credentials
+from certs.key_pair import KeyPair, Material
+from sidecars.wire.tls import channel_credentials
 from tests.sidecars.wire.listening_principal import login, refusal, subscribe
 
 CERTIFICATE, KEY, AUTHORITIES = "tls.crt", "tls.key", "ca.crt"

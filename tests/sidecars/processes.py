@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from argocd.agents.routing import Mode
 from certs.authority import Authority, LeafSubject
 from certs.key_pair import KeyPair
+from certs.sources import Secrets
 from kube.errors import AlreadyExistsError
 from kube.resources import SECRETS
 from kube.store import Store
@@ -23,7 +24,6 @@ from sidecars.agent import process as agents
 from sidecars.agent.settings import AgentSettings
 from sidecars.principal import process as principals
 from sidecars.principal.settings import PrincipalSettings
-from sidecars.process.certificates import Secrets
 from sidecars.wire.auth.methods import certificate_method
 from sidecars.wire.auth.tokens import Mode as WireMode
 from sidecars.wire.auth.tokens import Tokens

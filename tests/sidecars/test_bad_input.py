@@ -19,12 +19,12 @@ from grpc import aio
 
 from argocd.agents.messages import Message
 from argocd.agents.routing import Mode
-from certs.key_pair import KeyPair
+from certs.key_pair import KeyPair, Material
+from certs.sources import Secrets
 from kube.embedded import AdmissionRequest, Admitted, EmbeddedStore, Hooks
 from kube.errors import InvalidError
 from kube.resources import APP_PROJECTS, APPLICATIONS, EVENTS
 from sidecars.mirroring.kinds import APPLICATION, event_about
-from sidecars.process.certificates import Secrets
 from sidecars.wire.auth.methods import header_method
 from sidecars.wire.auth.passwords import Accounts, Login, PasswordMethod
 from sidecars.wire.auth.tokens import Holder, Tokens
@@ -32,7 +32,7 @@ from sidecars.wire.auth.tokens import Mode as WireMode
 from sidecars.wire.envelopes import encode, to_cloudevent
 from sidecars.wire.events import Event, EventType, Target
 from sidecars.wire.generated.eventstream_pb2 import Event as Envelope
-from sidecars.wire.tls import Material, channel_credentials
+from sidecars.wire.tls import channel_credentials
 from tests.sidecars import oversized_sender, processes
 from tests.sidecars.captured_logs import Lines, logged
 from tests.sidecars.pair_in_memory import ARGOCD, Hub, application, project, until

@@ -13,6 +13,8 @@ import pytest
 
 from argocd import names
 from argocd.agents.routing import Mode
+from certs.key_pair import Material
+from certs.sources import Files
 from kube.live import LiveStore
 from kube.resources import APP_PROJECTS, APPLICATIONS, EVENTS
 from kube.store import Object, PatchKind, WatchEventKind
@@ -22,12 +24,10 @@ from sidecars.agent import process as agent_running
 from sidecars.agent.settings import AgentSettings
 from sidecars.principal import process as principal_running
 from sidecars.principal.settings import PrincipalSettings
-from sidecars.process.certificates import Files
 from sidecars.wire.auth.methods import NamePattern, SubjectMethod
 from sidecars.wire.auth.tokens import Mode as WireMode
 from sidecars.wire.auth.tokens import Tokens
 from sidecars.wire.client.dialer import DialOptions
-from sidecars.wire.tls import Material
 from tests.sidecars import pair_in_memory
 from tests.sidecars.pair_in_memory import Hub, change, project
 from tests.sidecars.wire.go_binary import running, said, written

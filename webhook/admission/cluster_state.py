@@ -4,13 +4,13 @@ Each worker has its own: a review reads plain memory. What a rule does not need 
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from argocd import names, reading
-from argocd.engine.configuration_file import parse_text
 from argocd.engine.directory import Directory, Shelf
+from argocd.engine.sections import ConfigurationProblem
 from argocd.engine.summaries import summarize, summarize_secret
 from argocd.judging.case import Surroundings
 from argocd.judging.configuration import Configuration
@@ -26,6 +26,7 @@ from kube.resources import (
     SERVICE_ACCOUNTS,
 )
 from kube.store import Object, Resource, Store
+from webhook.admission.configuration_map import configuration_in
 from webhook.admission.decisions import Snapshot
 from webhook.injection.templates import CONFIG_MAP as TEMPLATES_CONFIG_MAP
 from webhook.injection.templates import Template, TemplateError, parse_template
@@ -221,15 +222,15 @@ class ClusterState:
     # Taking in
 
     def _configure(self, body: Object | None) -> None:
-        text = reading.text(body, "data", names.TIPHYS_CONFIG_KEY)
-        configuration, problems = parse_text(text)
-        if problems:
-            others = f" (and {len(problems) - 1} more)" if problems[1:] else ""
-            self._trouble("configuration", f"{problems[0]}{others}; the last good configuration stays")
-            return
-        self._trouble("configuration", "")
-        self._configuration = self._placed(configuration)
-        self._renew()
+        configuration = configuration_in(body, broken=self._keep_last)
+        if configuration is not None:
+            self._trouble("configuration", "")
+            self._configuration = self._placed(configuration)
+            self._renew()
+
+    def _keep_last(self, _: Configuration, problems: Sequence[ConfigurationProblem]) -> None:
+        others = f" (and {len(problems) - 1} more)" if problems[1:] else ""
+        self._trouble("configuration", f"{problems[0]}{others}; the last good configuration stays")
 
     def _placed(self, configuration: Configuration) -> Configuration:
         """The namespace that we were started for counts: it is the one that the API server asks us about."""

@@ -16,16 +16,16 @@ from enum import StrEnum
 from pathlib import Path
 
 from certs.authority import LeafSubject
-from certs.folder import BUNDLE, CERTIFICATE, KEY, changes, publish, read_with_bundle
-from certs.key_pair import CertificateError, KeyPair, split_bundle, verifies
-from certs.rotation import Rotation, RotationStep, decoded_data
+from certs.folder import BUNDLE, CERTIFICATE, KEY, publish
+from certs.key_pair import Material, split_bundle
+from certs.rotation import Rotation, RotationStep
+from certs.sources import CertificateSource, LeafFolder, LeafSecret, secret_cache
 from kube.cache import Cache
 from kube.errors import ApiError
 from kube.leases import Election, heartbeat
-from kube.projections import whole
-from kube.resources import SECRETS
 from kube.store import Object, Store
 from tiphys import __version__, logs
+from tiphys.errors import TiphysError
 from webhook.admission.cluster_state import Scope
 from webhook.keeper.kube_events import EventRecorder
 from webhook.keeper.worker_reports import DATAGRAM_LIMIT, SOCKET, Reports
@@ -46,7 +46,7 @@ INSTALLATION_PAUSE_SECONDS = 20.0
 log = logs.get_logger()
 
 
-class CertificateSource(StrEnum):
+class CertificateOrigin(StrEnum):
     OWN = "own"
     FILES = "files"
 
@@ -60,7 +60,7 @@ class KeeperOptions:
     """Shared with the workers, memory-backed: holds the leaf, the metrics and the socket."""
     identity: str
     review_port: int
-    certificates: CertificateSource = CertificateSource.OWN
+    certificates: CertificateOrigin = CertificateOrigin.OWN
     certificate_folder: Path | None = None
     dns_names: tuple[str, ...] = ()
     denial_events: bool = False
@@ -94,6 +94,8 @@ class Keeper:
         self.reports = Reports(denied=self.announcer.denied)
         self._look_again = asyncio.Event()
         self._watches: dict[str, Cache[Object]] = {}
+        self._authority: Cache[Object] | None = None
+        self._source = self._leaf_source()
         self._file_bundles: tuple[bytes, ...] = (b"",)
         self._upkeep = Upkeep(store, home=keeping.scope.home, written=self._look_again.set)
         self._election = Election(
@@ -109,10 +111,9 @@ class Keeper:
             group.create_task(self._election.run(self._lead), name="election")
             group.create_task(self._beat(), name="replica lease")
             group.create_task(self._probe(), name="probe of our own port")
-            if self._keeping.certificates is CertificateSource.OWN:
-                group.create_task(self._follow_secret(), name="leaf from its Secret")
-            else:
-                group.create_task(self._follow_files(), name="leaf from files")
+            group.create_task(self._source.follow(self._serve, refuse=self._refuse), name="leaf")
+            if self._authority is not None:
+                group.create_task(self._authority.run(), name="watch of the authority's Secret")
 
     @property
     def reasons_not_ready(self) -> list[str]:
@@ -151,7 +152,7 @@ class Keeper:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._upkeep.run(), name="caBundle")
             group.create_task(self._ensure_installation_id(), name="installation id")
-            if self._keeping.certificates is CertificateSource.OWN:
+            if self._keeping.certificates is CertificateOrigin.OWN:
                 group.create_task(self._rotate(), name="rotation")
 
     async def _rotate(self) -> None:
@@ -199,52 +200,26 @@ class Keeper:
 
     # The leaf
 
-    async def _follow_secret(self) -> None:
-        """Each replica takes the leaf from its Secret; the authority's key is never read here."""
-        home = self._keeping.scope.home
-        async with asyncio.TaskGroup() as group:
-            for name in (f"{SECRET_NAME}-ca", f"{SECRET_NAME}-tls"):
-                cache: Cache[Object] = Cache(
-                    self._store,
-                    SECRETS,
-                    projection=whole if name.endswith("-tls") else _only_version,
-                    namespace=home,
-                    field_selector=f"metadata.name={name}",
-                )
-                cache.subscribe(self._take_secret)
-                self._watches[f"watch of Secret {name}"] = cache
-                group.create_task(cache.run(), name=f"watch of Secret {name}")
+    def _leaf_source(self) -> CertificateSource:
+        keeping = self._keeping
+        if keeping.certificates is CertificateOrigin.FILES:
+            assert keeping.certificate_folder is not None
+            return LeafFolder(keeping.certificate_folder)
+        home, authority, leaf = keeping.scope.home, f"{SECRET_NAME}-ca", f"{SECRET_NAME}-tls"
+        source = LeafSecret(self._store, namespace=home, name=leaf)
+        self._authority = secret_cache(self._store, namespace=home, name=authority, projection=_only_version)
+        self._heed(self._authority, name=authority)
+        self._heed(source.cache, name=leaf)
+        return source
 
-    def _take_secret(self, _: Object | None, secret: Object | None) -> None:
-        self._look_again.set()
-        if secret is None or not secret["metadata"]["name"].endswith("-tls"):
-            return
-        data = decoded_data(secret)
-        origin = f"Secret {secret['metadata']['namespace']}/{secret['metadata']['name']}"
-        try:
-            pair = KeyPair.checked(
-                certificate=data.get(CERTIFICATE, b""), key=data.get(KEY, b""), origin=origin
-            )
-            self._serve(pair, bundle=data.get(BUNDLE, b""), origin=origin)
-        except CertificateError as error:
-            self._refuse(error)
+    def _heed(self, cache: Cache[Object], *, name: str) -> None:
+        """A change of either Secret, also its disappearance, is for rotation to look at."""
+        cache.subscribe(lambda _old, _new: self._look_again.set())
+        self._watches[f"watch of Secret {name}"] = cache
 
-    def _refuse(self, error: CertificateError) -> None:
+    def _refuse(self, error: TiphysError) -> None:
         kept = "the last good one stays" if self.state.fingerprint else "nothing is served"
         self._trouble("certificate", f"{error}; {kept}")
-
-    async def _follow_files(self) -> None:
-        source = self._keeping.certificate_folder
-        assert source is not None
-        async for _ in changes(source):
-            try:
-                pair, bundle = read_with_bundle(source)
-                self._serve(pair, bundle=bundle, origin=str(source))
-            except CertificateError as error:
-                self._refuse(error)
-                continue
-            if bundle:
-                self._upkeep.want(self._with_previous(bundle))
 
     def _with_previous(self, bundle: bytes) -> bytes:
         """Other replicas see new files up to a minute later: until the next change their authority stays."""
@@ -255,16 +230,16 @@ class Keeper:
         )
         return joined or bundle
 
-    def _serve(self, pair: KeyPair, *, bundle: bytes, origin: str) -> None:
-        now = datetime.now(UTC)
-        pair.check_valid(now=now, origin=origin)
-        if bundle and not verifies(bundle, pair.leaf, now=now):
-            raise CertificateError(f"{origin}: {BUNDLE} does not verify {CERTIFICATE}")
+    async def _serve(self, material: Material) -> None:
+        pair, bundle = material.pair, material.roots
+        assert pair is not None, "a leaf source has a leaf"
         self._trouble("certificate", "")
         if pair.fingerprint != self.state.fingerprint:
             publish(self._keeping.leaf_folder, {CERTIFICATE: pair.certificate, KEY: pair.key, BUNDLE: bundle})
         self.state.fingerprint = pair.fingerprint
         self.state.expiry = pair.leaf.not_valid_after_utc
+        if bundle and self._keeping.certificates is CertificateOrigin.FILES:
+            self._upkeep.want(self._with_previous(bundle))
 
     # Looking after ourselves
 

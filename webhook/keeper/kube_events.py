@@ -7,13 +7,12 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from argocd import names
 from kube.errors import ApiError
-from kube.resources import EVENTS
-from kube.store import Object, Store
+from kube.events import KubeEvent, write_event
+from kube.store import Store
 from webhook.keeper.worker_reports import Denial
 
 WAITING = 32
@@ -21,19 +20,7 @@ BURST = 10
 PER_SECOND = 0.2
 """An event every five seconds after the first ten: a loop that is refused all day must not fill etcd."""
 
-MESSAGE_LIMIT = 1024
-"""The API server's own."""
-
 SOURCE = "tiphys-webhook"
-
-
-@dataclass(frozen=True, slots=True)
-class KubeEvent:
-    reason: str
-    message: str
-    kind: str
-    namespace: str
-    name: str
 
 
 class EventRecorder:
@@ -52,45 +39,42 @@ class EventRecorder:
         """Of objects in a namespace: an event stands beside what it is about."""
         if self._denials and denial.namespace:
             rules = ", ".join(sorted({rule for rule, _, _ in denial.findings}))
-            message = f"refused to {denial.user}: {rules}"
-            self._announce(KubeEvent("Denied", message, denial.kind, denial.namespace, denial.name))
+            self._announce(
+                KubeEvent(
+                    reason="Denied",
+                    message=f"refused to {denial.user}: {rules}",
+                    kind=denial.kind,
+                    namespace=denial.namespace,
+                    name=denial.name,
+                )
+            )
 
     def troubled(self, what: str, trouble: str) -> None:
         """What the watch of the configuration tells; an empty text means that all is well again."""
         if what == "configuration" and trouble:
             self._announce(
-                KubeEvent("BrokenConfiguration", trouble, "ConfigMap", self._home, names.TIPHYS_CONFIG_MAP)
+                KubeEvent(
+                    reason="BrokenConfiguration",
+                    message=trouble,
+                    kind="ConfigMap",
+                    namespace=self._home,
+                    name=names.TIPHYS_CONFIG_MAP,
+                )
             )
 
     async def run(self) -> None:
         """Until cancelled."""
         while True:
-            announcement = await self._waiting.get()
+            event = await self._waiting.get()
             with suppress(ApiError):
-                await self._store.create(EVENTS, _event(announcement), namespace=announcement.namespace)
+                await write_event(self._store, event, component=SOURCE, now=datetime.now(UTC))
             self._waiting.task_done()
 
-    def _announce(self, announcement: KubeEvent) -> None:
+    def _announce(self, event: KubeEvent) -> None:
         now = self._clock()
         self._credit = min(BURST, self._credit + (now - self._counted) * PER_SECOND)
         self._counted = now
         if self._credit >= 1:
             with suppress(asyncio.QueueFull):
-                self._waiting.put_nowait(announcement)
+                self._waiting.put_nowait(event)
                 self._credit -= 1
-
-
-def _event(announcement: KubeEvent) -> Object:
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    about = {"kind": announcement.kind, "namespace": announcement.namespace, "name": announcement.name}
-    return {
-        "metadata": {"generateName": "tiphys-", "namespace": announcement.namespace},
-        "involvedObject": about,
-        "reason": announcement.reason,
-        "message": announcement.message[:MESSAGE_LIMIT],
-        "type": "Warning",
-        "source": {"component": SOURCE},
-        "firstTimestamp": now,
-        "lastTimestamp": now,
-        "count": 1,
-    }

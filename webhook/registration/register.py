@@ -15,6 +15,7 @@ from typing import Any
 
 from argocd import names
 from certs.key_pair import split_bundle
+from kube import queries
 from kube.cache import Cache
 from kube.errors import ApiError, ConflictError, NotFoundError
 from kube.projections import without_managed_fields
@@ -114,11 +115,8 @@ async def _mark(store: Store, home: str, *, unregistered: bool) -> None:
 
 
 async def is_unregistered(store: Store, *, home: str) -> bool:
-    try:
-        lease = await store.get(LEASES, name=LEADER_LEASE, namespace=home)
-    except NotFoundError:
-        return False
-    return UNREGISTERED in (lease["metadata"].get("annotations") or {})
+    lease = await queries.find(store, LEASES, name=LEADER_LEASE, namespace=home)
+    return lease is not None and UNREGISTERED in (lease["metadata"].get("annotations") or {})
 
 
 def bundles_of(configuration: Object) -> list[bytes]:
@@ -187,10 +185,7 @@ class Upkeep:
         """Whether every entry that is registered trusts this authority; true where nothing is registered."""
         wanted = set(split_bundle(certificate))
         for resource, _ in CONFIGURATIONS:
-            try:
-                held = await self._store.get(resource, name=NAME)
-            except NotFoundError:
-                continue
+            held = await queries.find(self._store, resource, name=NAME) or {}
             if not all(wanted <= set(split_bundle(bundle)) for bundle in bundles_of(held)):
                 return False
         return True

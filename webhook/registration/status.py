@@ -8,15 +8,17 @@ from datetime import datetime, timedelta
 from urllib.parse import urlsplit
 
 from argocd import names, reading
-from argocd.engine.configuration_file import parse_text
 from argocd.judging.configuration import Configuration, Enforcement, matches
 from argocd.settings.argocd_cm import read_settings
+from certs.folder import BUNDLE, CERTIFICATE, KEY
 from certs.key_pair import CertificateError, KeyPair, verifies
-from certs.rotation import decoded_data
-from kube.errors import ApiError, ForbiddenError, NotFoundError
+from kube import queries
+from kube.errors import ApiError, ForbiddenError
 from kube.resources import APP_PROJECTS, CONFIG_MAPS, LEASES, SECRETS
-from kube.store import Object, Resource, Store
+from kube.secrets import decoded_data
+from kube.store import Object, Store
 from tiphys.errors import SurroundingsError
+from webhook.admission.configuration_map import find_configuration, noting
 from webhook.admission.messages import REFUSAL
 from webhook.registration.register import (
     CONFIGURATIONS,
@@ -83,9 +85,9 @@ async def status(store: Store, registration: Registration, *, now: datetime) -> 
 
 
 async def _find_leaf(store: Store, registration: Registration) -> KeyPair | None:
-    secret = await _get(store, SECRETS, f"{SECRET_NAME}-tls", registration.home)
+    secret = await queries.find(store, SECRETS, name=f"{SECRET_NAME}-tls", namespace=registration.home)
     data = decoded_data(secret)
-    return _leaf(data.get("tls.crt", b""), data.get("tls.key", b""))
+    return _leaf(data)
 
 
 async def _certificate(store: Store, leaf: KeyPair | None, *, now: datetime) -> str:
@@ -96,7 +98,7 @@ async def _certificate(store: Store, leaf: KeyPair | None, *, now: datetime) -> 
     bundles = [
         bundle
         for resource, _ in CONFIGURATIONS
-        if (held := await _get(store, resource, NAME, None)) is not None
+        if (held := await queries.find(store, resource, name=NAME)) is not None
         for bundle in bundles_of(held)
     ]
     if not bundles:
@@ -109,7 +111,7 @@ async def _registered(
     store: Store, registration: Registration, leaf: KeyPair | None, *, now: datetime
 ) -> AsyncIterator[str]:
     for resource, made in CONFIGURATIONS:
-        held = await _get(store, resource, NAME, None)
+        held = await queries.find(store, resource, name=NAME)
         if held is None:
             yield f"{resource.kind} {NAME} is not registered: `tiphys webhook register`"
             continue
@@ -177,15 +179,17 @@ async def _probe(store: Store, registration: Registration, found: Status) -> Non
 
 
 async def _weaknesses(store: Store, registration: Registration) -> AsyncIterator[str]:
-    held = await _get(store, CONFIG_MAPS, names.TIPHYS_CONFIG_MAP, registration.home)
-    configuration, problems = parse_text(reading.text(held, "data", names.TIPHYS_CONFIG_KEY))
+    problems: list[str] = []
+    configuration = await find_configuration(store, home=registration.home, broken=noting(problems))
     if problems:
         yield f"ConfigMap {registration.home}/{names.TIPHYS_CONFIG_MAP} is broken: {problems[0]}"
     if configuration.enforcement is Enforcement.WARN:
         yield "enforcement is warn: nothing is refused"
     for line in _shared_accounts(configuration):
         yield line
-    parameters = await _get(store, CONFIG_MAPS, names.ARGOCD_CMD_PARAMS_CM, registration.argocd_namespace)
+    parameters = await queries.find(
+        store, CONFIG_MAPS, name=names.ARGOCD_CMD_PARAMS_CM, namespace=registration.argocd_namespace
+    )
     settings = read_settings(None, configuration=configuration, command_parameters=parameters)
     known = {registration.argocd_namespace, *registration.application_namespaces}
     for namespace in settings.application_namespaces or ():
@@ -203,33 +207,26 @@ def _shared_accounts(configuration: Configuration) -> Iterator[str]:
             yield f"{account} counts as a sidecar too: what Argo CD writes to mirrors cannot be told from it"
 
 
-def _leaf(certificate: bytes, key: bytes) -> KeyPair | None:
+def _leaf(data: dict[str, bytes]) -> KeyPair | None:
     try:
-        return KeyPair.checked(certificate=certificate, key=key, origin="")
+        return KeyPair.checked(certificate=data.get(CERTIFICATE, b""), key=data.get(KEY, b""), origin="")
     except CertificateError:
-        return None
-
-
-async def _get(store: Store, resource: Resource, name: str, namespace: str | None) -> Object | None:
-    try:
-        return await store.get(resource, name=name, namespace=namespace)
-    except NotFoundError:
         return None
 
 
 async def bundle_to_register(store: Store, registration: Registration, *, now: datetime) -> bytes:
     """The authority's bundle, once a replica serves a certificate that it verifies."""
-    secret = await _get(store, SECRETS, f"{SECRET_NAME}-tls", registration.home)
+    secret = await queries.find(store, SECRETS, name=f"{SECRET_NAME}-tls", namespace=registration.home)
     if secret is None:
         raise SurroundingsError(
             f"Secret {registration.home}/{SECRET_NAME}-tls does not exist: start `tiphys webhook` first, or name --ca-file"
         )
     data = decoded_data(secret)
-    leaf = _leaf(data.get("tls.crt", b""), data.get("tls.key", b""))
-    bundle = data.get("ca.crt", b"")
+    leaf = _leaf(data)
+    bundle = data.get(BUNDLE, b"")
     if leaf is None or not verifies(bundle, leaf.leaf, now=now):
         raise SurroundingsError(
-            f"Secret {registration.home}/{SECRET_NAME}-tls: ca.crt does not verify tls.crt"
+            f"Secret {registration.home}/{SECRET_NAME}-tls: {BUNDLE} does not verify {CERTIFICATE}"
         )
     found = Status()
     await _find_replicas(store, registration, found, now=now)

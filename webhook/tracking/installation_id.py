@@ -4,14 +4,14 @@ import uuid
 from dataclasses import dataclass
 
 from argocd import names, reading
-from argocd.engine.configuration_file import parse_text
-from argocd.judging.configuration import Configuration
 from argocd.settings.argocd_cm import read_settings
 from argocd.tracking.installation_ids import InstallationIdStep, next_step
-from kube.errors import ConflictError, NotFoundError
+from kube import queries
+from kube.errors import ConflictError
 from kube.resources import APPLICATIONS, CONFIG_MAPS
 from kube.store import Object, PatchKind, Store
 from webhook.admission.cluster_state import Scope
+from webhook.admission.configuration_map import find_configuration
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,21 +23,13 @@ class InstallationId:
 
 
 async def read_installation_id(store: Store, scope: Scope) -> tuple[InstallationId, Object | None]:
-    try:
-        held = await store.get(CONFIG_MAPS, name=names.ARGOCD_CM, namespace=scope.argocd_namespace)
-    except NotFoundError:
-        held = None
+    held = await queries.find(store, CONFIG_MAPS, name=names.ARGOCD_CM, namespace=scope.argocd_namespace)
     data = reading.mapping(held, "data")
     value = reading.text(data, names.INSTALLATION_ID_KEY) if names.INSTALLATION_ID_KEY in data else None
     count = 0
     for namespace in (scope.argocd_namespace, *scope.application_namespaces):
-        page = await store.list(APPLICATIONS, namespace=namespace, limit=500)
-        count += len(page.items)
-        while page.continue_token:
-            page = await store.list(
-                APPLICATIONS, namespace=namespace, limit=500, continue_token=page.continue_token
-            )
-            count += len(page.items)
+        async for page in queries.pages(store, APPLICATIONS, namespace=namespace):
+            count += len(page)
     return InstallationId(value=value, applications=count), held
 
 
@@ -56,8 +48,8 @@ async def write_installation_id(store: Store, scope: Scope, held: Object) -> str
 
 async def ensure_installation_id(store: Store, scope: Scope) -> str:
     """What the leader does by itself; the line says what happened, empty if there was nothing to do."""
-    configuration = await _configuration(store, scope)
-    if configuration is None:
+    configuration = await find_configuration(store, home=scope.home, broken=lambda _read, _problems: None)
+    if configuration is None:  # nothing is written until somebody has mended it
         return ""
     found, held = await read_installation_id(store, scope)
     settings = read_settings(held, configuration=configuration)
@@ -74,13 +66,3 @@ async def ensure_installation_id(store: Store, scope: Scope) -> str:
     except ConflictError:
         return await ensure_installation_id(store, scope)
     return f"generated the installation id {fresh}"
-
-
-async def _configuration(store: Store, scope: Scope) -> Configuration | None:
-    """None where it is broken: then nothing is written until somebody has mended it."""
-    try:
-        held = await store.get(CONFIG_MAPS, name=names.TIPHYS_CONFIG_MAP, namespace=scope.home)
-    except NotFoundError:
-        return Configuration()
-    configuration, problems = parse_text(reading.text(held, "data", names.TIPHYS_CONFIG_KEY))
-    return None if problems else configuration

@@ -5,26 +5,28 @@ interrupted is simply started again, and the way back is the same way.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from argocd import names, reading
-from argocd.engine.configuration_file import parse_text
 from argocd.engine.directory import Directory, Shelf
+from argocd.engine.sections import ConfigurationProblem
 from argocd.judging.case import Surroundings
 from argocd.judging.configuration import Configuration
 from argocd.settings.argocd_cm import TrackingMethod, read_settings
 from argocd.tracking.marks import TrackingMarks
 from argocd.tracking.migration import Migration, Risk, migrate
 from argocd.tracking.owners import is_deployed_here
-from kube.errors import ConflictError, NotFoundError
+from kube import queries
+from kube.errors import ConflictError
 from kube.resources import APPLICATIONS, CONFIG_MAPS, SECRETS
 from kube.store import Object, PatchKind, Resource, Store
 from tiphys.errors import SurroundingsError
 from webhook.admission.cluster_state import Scope
+from webhook.admission.configuration_map import find_configuration
 
-PAGE = 500
 SIDE_BY_SIDE = 8
 """Objects read and written at once: enough to hide the way to the API server, far from its limits."""
 
@@ -133,13 +135,14 @@ class MethodMigration:
     async def _surroundings(self) -> tuple[Surroundings, Object]:
         scope = self._scope
         configuration = await _configuration(self._store, scope)
-        try:
-            held = await self._store.get(CONFIG_MAPS, name=names.ARGOCD_CM, namespace=scope.argocd_namespace)
-        except NotFoundError as error:
+        held = await queries.find(
+            self._store, CONFIG_MAPS, name=names.ARGOCD_CM, namespace=scope.argocd_namespace
+        )
+        if held is None:
             raise SurroundingsError(
                 f"there is no ConfigMap {names.ARGOCD_CM} in {scope.argocd_namespace}:"
                 " is that Argo CD's namespace (--argocd-namespace)?"
-            ) from error
+            )
         directory = Directory(argocd_namespace=scope.argocd_namespace, known=[Shelf.SECRETS])
         page = await self._store.list(
             SECRETS,
@@ -153,16 +156,12 @@ class MethodMigration:
 
     async def _listed(self, surroundings: Surroundings) -> AsyncIterator[Listed]:
         for namespace in (self._scope.argocd_namespace, *self._scope.application_namespaces):
-            token, more = "", True
-            while more:
-                page = await self._store.list(
-                    APPLICATIONS, namespace=namespace, limit=PAGE, continue_token=token
-                )
-                for application in page.items:
-                    if is_deployed_here(application, surroundings):
-                        for listed in _resources(application):
-                            yield listed
-                token, more = page.continue_token, bool(page.continue_token)
+            async with aclosing(queries.pages(self._store, APPLICATIONS, namespace=namespace)) as pages:
+                async for page in pages:
+                    for application in page:
+                        if is_deployed_here(application, surroundings):
+                            for listed in _resources(application):
+                                yield listed
 
     async def _one(self, listed: Listed, surroundings: Surroundings) -> Moved:
         resource = (await self._discovered(listed)).get(listed.kind)
@@ -170,9 +169,8 @@ class MethodMigration:
             return Moved(listed, trouble="is of a kind that this API server does not have")
         namespace = listed.namespace if resource.namespaced else None
         for _ in range(ATTEMPTS):
-            try:
-                thing = await self._store.get(resource, name=listed.name, namespace=namespace)
-            except NotFoundError:
+            thing = await queries.find(self._store, resource, name=listed.name, namespace=namespace)
+            if thing is None:
                 return Moved(listed)  # deleted since it was listed
             migration = self._migration(thing, listed, surroundings)
             if migration.risk is not Risk.NONE:
@@ -254,12 +252,9 @@ def _resources(application: Object) -> Iterator[Listed]:
 
 
 async def _configuration(store: Store, scope: Scope) -> Configuration:
-    try:
-        held = await store.get(CONFIG_MAPS, name=names.TIPHYS_CONFIG_MAP, namespace=scope.home)
-    except NotFoundError:
-        held = {}
-    configuration, problems = parse_text(reading.text(held, "data", names.TIPHYS_CONFIG_KEY))
-    if problems:
+    def refuse(_: Configuration, problems: Sequence[ConfigurationProblem]) -> NoReturn:
         raise SurroundingsError(f"ConfigMap {scope.home}/{names.TIPHYS_CONFIG_MAP}: {problems[0]}")
+
+    configuration = await find_configuration(store, home=scope.home, broken=refuse)
     argocd = replace(configuration.argocd, namespace=scope.argocd_namespace)
     return replace(configuration, argocd=argocd)

@@ -15,6 +15,7 @@ import grpc
 from google.protobuf.message import DecodeError
 from grpc import aio
 
+from certs.key_pair import Material
 from sidecars.wire import capabilities
 from sidecars.wire.auth.passwords import Login
 from sidecars.wire.auth.tokens import Holder, Mode, TokenError, peek
@@ -24,7 +25,7 @@ from sidecars.wire.events import AGENT_SOURCE, Event
 from sidecars.wire.generated.auth_pb2 import AuthRequest, AuthResponse, RefreshTokenRequest
 from sidecars.wire.generated.version_pb2 import VersionRequest, VersionResponse
 from sidecars.wire.streams import DEFAULT_MAX_MESSAGE_BYTES, EventStream, StreamLostError
-from sidecars.wire.tls import Material, channel_credentials
+from sidecars.wire.tls import channel_credentials
 from tiphys.errors import CallError, SurroundingsError
 
 VERSION_PREFIX = "argocd-agent-"

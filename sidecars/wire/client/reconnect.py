@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from random import Random
 
+from certs.key_pair import Material
 from sidecars.wire.client.dialer import AgentConnection, DialError, DialOptions, connect
 from sidecars.wire.refusals import RefusalLog
 from sidecars.wire.streams import StreamLostError
-from sidecars.wire.tls import Material
 from tiphys import logs, metrics
 
 RECONNECTS = metrics.counter(

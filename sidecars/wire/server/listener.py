@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, field, replace
 
+from certs.key_pair import Material
 from sidecars.wire import capabilities
 from sidecars.wire.capabilities import Capabilities
 from sidecars.wire.streams import DEFAULT_MAX_MESSAGE_BYTES
-from sidecars.wire.tls import Material
 from tiphys.errors import CallError
 
 # A name, a token, a password: what a login is made of fits many times.

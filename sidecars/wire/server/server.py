@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from google.protobuf.message import DecodeError, Message
 from grpc import aio
 
+from certs.key_pair import Material
 from sidecars.wire import capabilities
 from sidecars.wire.auth.authenticator import Authenticator, LoginRequest, Rules
 from sidecars.wire.auth.blocklist import Blocklist
@@ -26,7 +27,7 @@ from sidecars.wire.refusals import RefusedError
 from sidecars.wire.server.listener import MAX_LOGIN_BYTES, ListenOptions, server_options
 from sidecars.wire.server.sessions import AuthenticatedAgent, Cut, OpenStream, OpenStreams
 from sidecars.wire.streams import EventStream, StreamLostError
-from sidecars.wire.tls import Material, ServerCredentials
+from sidecars.wire.tls import ServerCredentials
 from sidecars.wire.waiting import first_of
 from tiphys import logs, metrics
 from tiphys.errors import CallError, SurroundingsError, TiphysError

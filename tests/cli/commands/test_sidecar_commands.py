@@ -11,9 +11,9 @@ import pytest
 
 from argocd.agents.identity import Adoption, Mismatch
 from argocd.agents.routing import AgentMapping, Mode
+from certs.sources import Files, Secrets
 from cli.commands import agent, principal
 from kube.embedded import EmbeddedStore
-from sidecars.process.certificates import Files, Secrets
 from tiphys.errors import CallError
 
 

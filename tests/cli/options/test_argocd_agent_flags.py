@@ -8,11 +8,11 @@ from typing import Any
 import click
 import pytest
 
+from certs.sources import Joined, first
 from cli.commands import agent, principal
 from cli.options.sidecar import UNUSED_VARIABLES, own_namespace, warn_of_unused
 from kube.embedded import EmbeddedStore
 from scripts.argocd_agent import BINARY
-from sidecars.process.certificates import Joined, first
 from tests.sidecars.captured_logs import logged
 
 # Flag, variable, a value that is not the default. As argocd-agent 0.9 and its main branch have them.

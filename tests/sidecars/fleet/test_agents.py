@@ -1,7 +1,7 @@
 """Agents as cluster Secrets and keys of the blocklist."""
 
 import json
-from base64 import b64decode
+from base64 import b64decode, b64encode, encodebytes
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,12 +10,12 @@ import pytest
 from argocd import names
 from argocd.agents.copies import error_shown
 from argocd.agents.routing import Mode
-from certs.authority import KeyType
+from certs.authority import Authority, KeyType, LeafSubject
 from kube.embedded import EmbeddedStore
 from kube.errors import NotFoundError
 from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, NAMESPACES, SECRETS
 from kube.store import Object
-from sidecars.fleet.agents import Fleet, Registered
+from sidecars.fleet.agents import Fleet, Registered, registered
 from sidecars.fleet.pki import Pki
 from sidecars.principal import standing
 from tests.sidecars.pair_in_memory import Pair, application, project, until
@@ -181,3 +181,15 @@ async def test_what_an_absent_agent_has_not_heard_is_its_queue() -> None:
 @pytest.mark.parametrize("told", [None, [], {"agents": 7}, {"agents": [7, {"name": 3}, {}]}])
 def test_a_page_of_something_else_tells_nothing(told: Any) -> None:
     assert standing.read(told) == {}
+
+
+def test_a_certificate_that_was_wrapped_by_hand_is_still_seen() -> None:
+    authority = Authority.create("an authority", now=NOW)
+    pair = authority.issue(LeafSubject("agent-a"), now=NOW, server=False, client=True)
+    wrapped = encodebytes(pair.certificate).decode()
+    assert "\n" in wrapped.strip()
+    config = json.dumps({"tlsClientConfig": {"certData": wrapped}}).encode()
+    body = {"metadata": {"name": "cluster-agent-a"}, "data": {"config": b64encode(config).decode()}}
+    seen = registered(body).proxy
+    assert seen is not None
+    assert seen.fingerprint == pair.fingerprint

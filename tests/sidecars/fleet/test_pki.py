@@ -10,10 +10,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from argocd import names
 from certs.authority import KeyType
 from certs.key_pair import verifies
+from certs.sources import Secrets
 from kube.embedded import EmbeddedStore
 from kube.resources import SECRETS
 from sidecars.fleet.pki import AUTHORITY_LIFETIME, JWT_KEY, Pki, deliver_to_agent
-from sidecars.process.certificates import Secrets
 from sidecars.wire.auth.tokens import load_key
 from sidecars.wire.auth.trust import Trust
 from tiphys.errors import CallError, SurroundingsError

@@ -11,12 +11,12 @@ import pytest
 import yaml
 from aiohttp import ClientSession, web
 
+from certs.sources import Files
 from kube.embedded import EmbeddedStore
 from kube.live import LiveStore
 from sidecars.fleet.principal_client import ask_principal
 from sidecars.principal.process import PrincipalOptions, PrincipalProcess
 from sidecars.principal.settings import PrincipalSettings
-from sidecars.process.certificates import Files
 from sidecars.wire.auth.methods import NamePattern, SubjectMethod
 from sidecars.wire.auth.tokens import Tokens
 from tests.sidecars import processes

@@ -2,46 +2,15 @@
 
 import asyncio
 from datetime import UTC, datetime
-from pathlib import Path
 
 import bcrypt
 
+from certs.sources import Generated, Joined, Secrets
 from kube.embedded import EmbeddedStore
-from sidecars.process.certificates import Files, Generated, Joined, Secrets
 from sidecars.wire.auth.passwords import Accounts, Login, PasswordMethod
-from sidecars.wire.tls import Material
 from tests.sidecars import processes
 from tests.sidecars.pair_in_memory import ARGOCD, Hub
 from tests.sidecars.processes import PATIENCE, Pki
-
-
-async def test_a_certificate_from_a_secret_and_authorities_from_a_file_are_both_followed(
-    tmp_path: Path,
-) -> None:
-    store, pki, other = EmbeddedStore(namespaces=[ARGOCD]), Pki(), Pki()
-    old, new = pki.pair("agent-a", server=False), pki.pair("agent-a", server=False)
-    await pki.equip(store, namespace=ARGOCD, name="tls", pair=old)
-    bundle = tmp_path / "ca.crt"
-    bundle.write_bytes(pki.authority.pair.certificate)
-    source = Joined(
-        Secrets(store=store, namespace=ARGOCD, pair="tls", authorities=""),
-        Files(certificate=None, key=None, authorities=bundle),
-    )
-    held = await source.load()
-    assert held == Material(old, pki.authority.pair.certificate)
-    seen: asyncio.Queue[Material] = asyncio.Queue()
-    await pki.equip(store, namespace=ARGOCD, name="tls", pair=new)  # before anybody follows
-    following = asyncio.ensure_future(source.follow(seen.put, held=held))
-    try:
-        async with asyncio.timeout(PATIENCE):
-            assert await seen.get() == Material(new, pki.authority.pair.certificate)
-            replaced = tmp_path / "new"
-            replaced.write_bytes(other.authority.pair.certificate)
-            replaced.replace(bundle)
-            assert await seen.get() == Material(new, other.authority.pair.certificate)
-    finally:
-        following.cancel()
-        await asyncio.gather(following, return_exceptions=True)
 
 
 async def test_an_agent_that_verifies_nothing_reaches_a_principal_with_a_generated_certificate() -> None:

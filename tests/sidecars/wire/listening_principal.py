@@ -11,6 +11,7 @@ import grpc
 from cryptography.hazmat.primitives.asymmetric import rsa
 from grpc import aio
 
+from certs.key_pair import Material
 from sidecars.wire.auth.authenticator import Admission, Rules
 from sidecars.wire.auth.methods import Method, NamePattern, SubjectMethod
 from sidecars.wire.auth.tokens import Mode, Tokens
@@ -23,7 +24,7 @@ from sidecars.wire.server.listener import ListenOptions
 from sidecars.wire.server.server import Server
 from sidecars.wire.server.sessions import AuthenticatedAgent
 from sidecars.wire.streams import EventStream
-from sidecars.wire.tls import Material, channel_credentials
+from sidecars.wire.tls import channel_credentials
 from tests.sidecars.wire.pki import CLIENT, SERVER, Issued, issue
 
 PATIENCE = 30.0  # machines are busy; nothing here waits so long

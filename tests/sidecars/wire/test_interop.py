@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from certs.key_pair import Material
 from scripts.argocd_agent import BINARY, agent_arguments, free_port, principal_arguments
 from scripts.cluster.controlplane import Cluster
 from sidecars.wire.auth.tokens import Mode
@@ -15,7 +16,6 @@ from sidecars.wire.client.dialer import DialError, DialOptions, connect
 from sidecars.wire.events import AGENT_SOURCE, Event, EventType, Target, acknowledgement, message_event
 from sidecars.wire.json_objects import read_object
 from sidecars.wire.payloads import RequestResourceResync, RequestSyncedResourceList, read, write
-from sidecars.wire.tls import Material
 from tests.sidecars.wire.go_binary import running, said, written
 from tests.sidecars.wire.listening_principal import AGENT, AUTHORITY, Principal, started, until
 from tests.sidecars.wire.pki import CLIENT, issue

@@ -10,13 +10,12 @@ import grpc
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from certs.key_pair import fingerprint
+from certs.key_pair import Material, fingerprint
 from sidecars.wire.auth.blocklist import Blocklist
 from sidecars.wire.auth.tokens import Mode
 from sidecars.wire.auth.trust import Trust
 from sidecars.wire.capabilities import Capabilities
 from sidecars.wire.server.sessions import AuthenticatedAgent, OpenStreams
-from sidecars.wire.tls import Material
 from tests.sidecars.wire.listening_principal import (
     AGENT,
     AUTHORITY,

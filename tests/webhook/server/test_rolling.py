@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from certs.authority import Authority
-from certs.rotation import decoded_data
 from kube.errors import ApiError, ForbiddenError
 from kube.live import LiveStore
 from kube.resources import APP_PROJECTS, LEASES, SECRETS, VALIDATING_WEBHOOKS
+from kube.secrets import decoded_data
 from kube.store import Object, PatchKind
 from scripts.cluster.controlplane import Cluster
 from tests.crowd import crowd

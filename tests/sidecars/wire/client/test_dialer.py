@@ -13,6 +13,7 @@ import grpc
 import pytest
 from grpc import aio
 
+from certs.key_pair import Material
 from sidecars.wire.auth.methods import header_method
 from sidecars.wire.auth.passwords import Accounts, Login, PasswordMethod
 from sidecars.wire.auth.tokens import Holder, Mode, Tokens
@@ -22,7 +23,6 @@ from sidecars.wire.events import AGENT_SOURCE, Event, heartbeat
 from sidecars.wire.generated.auth_pb2 import AuthRequest, AuthResponse
 from sidecars.wire.generated.version_pb2 import VersionResponse
 from sidecars.wire.streams import StreamLostError
-from sidecars.wire.tls import Material
 from tests.sidecars.wire.listening_principal import (
     AGENT,
     AUTHORITY,

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from certs.key_pair import Material
 from sidecars.wire.capabilities import Capabilities
 from sidecars.wire.client import reconnect
 from sidecars.wire.client.dialer import AgentConnection
@@ -16,7 +17,6 @@ from sidecars.wire.client.reconnect import ConnectionStatus, Reconnector
 from sidecars.wire.events import heartbeat
 from sidecars.wire.server.sessions import Cut
 from sidecars.wire.streams import MessageTooLargeError
-from sidecars.wire.tls import Material
 from tests.sidecars.wire.listening_principal import AUTHORITY, PATIENCE, Principal, until
 from tests.sidecars.wire.pki import CLIENT, issue
 

@@ -1,0 +1,43 @@
+"""Events of Kubernetes, where `kubectl describe` and people look."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from kube.resources import EVENTS
+from kube.store import Object, Store
+
+MESSAGE_LIMIT = 1024
+"""The API server's own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeEvent:
+    """A warning about an object; it stands in that object's namespace."""
+
+    reason: str
+    message: str
+    kind: str
+    namespace: str
+    name: str
+    api_version: str = ""
+    """Empty where it is not known."""
+
+
+async def write_event(store: Store, event: KubeEvent, *, component: str, now: datetime) -> None:
+    await store.create(EVENTS, _body(event, component=component, now=now), namespace=event.namespace)
+
+
+def _body(event: KubeEvent, *, component: str, now: datetime) -> Object:
+    moment = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    about = {"kind": event.kind, "namespace": event.namespace, "name": event.name}
+    return {
+        "metadata": {"generateName": "tiphys-", "namespace": event.namespace},
+        "involvedObject": {"apiVersion": event.api_version, **about} if event.api_version else about,
+        "reason": event.reason,
+        "message": event.message[:MESSAGE_LIMIT],
+        "type": "Warning",
+        "source": {"component": component},
+        "firstTimestamp": moment,
+        "lastTimestamp": moment,
+        "count": 1,
+    }
