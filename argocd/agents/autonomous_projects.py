@@ -76,14 +76,12 @@ def may_change_mirror(writer: User, *, owner: str, surroundings: Surroundings) -
     )
 
 
-def repeats_by_rewriting(case: Case, rule: str) -> bool:
-    """Whether a rule speaks of a repetition that argocd-agent itself made in an agent's project.
+def is_rewritten_mirror(case: Case) -> bool:
+    """Whether a project is written here by those who keep an agent's: what it repeats argocd-agent itself made.
 
     Two destinations that differed in the cluster alone mean the same one here. Argo CD's API server, which
     would refuse that, is never asked, and refusing it to the principal would leave an outdated mirror.
     """
-    if case.kind is not Kind.PROJECT or not rule.startswith("project/duplicate-"):
-        return False
     configuration = case.surroundings.configuration
     owner = owner_of(case.old, configuration) or owner_for(case.object, case.writer, configuration)
     return (

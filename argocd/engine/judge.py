@@ -6,7 +6,6 @@ from datetime import date
 from typing import Any
 
 from argocd import reading
-from argocd.agents.autonomous_projects import repeats_by_rewriting
 from argocd.engine.plan import Group, Notice, plan_for
 from argocd.judging.case import Action, Case, Finding, Rule
 from argocd.judging.configuration import Exemption
@@ -43,7 +42,8 @@ def judge(case: Case, *, today: date, rules: Sequence[Rule] = CATALOGUE) -> list
         for check, rule, action in steps:
             try:
                 for finding in check(case):
-                    judgements.append(Judgement(finding, action))  # noqa: PERF401 - keeps what came before a failure
+                    mild = action is Action.DENY and rule.mild_when is not None and case.once(rule.mild_when)
+                    judgements.append(Judgement(finding, Action.WARN if mild else action))
             except Exception as error:  # noqa: BLE001 - one broken rule must not stop every write to a cluster
                 judgements.append(_failure(rule, error))
     return weigh(judgements, case, today=today) if judgements else judgements
@@ -87,7 +87,7 @@ def weigh(judgements: list[Judgement], case: Case, *, today: date) -> list[Judge
         finding, action, exemption = judgement.finding, judgement.action, None
         if len(finding.message) > MAX_MESSAGE:
             finding = replace(finding, message=f"{finding.message[:MAX_MESSAGE]}…")
-        if action is Action.DENY and (gentle or repeats_by_rewriting(case, finding.rule)):
+        if action is Action.DENY and gentle:
             action = Action.WARN
         if configuration.exemptions:
             exemption = configuration.exemption_for(

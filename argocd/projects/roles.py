@@ -5,6 +5,10 @@ from functools import lru_cache
 
 from argocd.go import runes
 from argocd.judging.configuration import Version
+from argocd.projects.rule_ids import RefusalId
+
+_Problem = tuple[RefusalId, str]
+"""The rule that it belongs to, and what Argo CD says."""
 
 ROLLBACK_SINCE: Version = (3, 6)
 """Before it there was no action of that name."""
@@ -54,8 +58,7 @@ def is_object(project: str, text: str) -> bool:
     return text.startswith(project) and _OBJECT.fullmatch(text, len(project)) is not None
 
 
-def policy_problems(project: str, role: str, policy: str, *, version: Version) -> tuple[tuple[str, str], ...]:
-    """The rule that each problem belongs to, and what Argo CD says."""
+def policy_problems(project: str, role: str, policy: str, *, version: Version) -> tuple[_Problem, ...]:
     fine = _FINE.fullmatch(policy)
     if fine and fine.groups() == (project, role, project):
         return ()
@@ -64,14 +67,14 @@ def policy_problems(project: str, role: str, policy: str, *, version: Version) -
 
 
 @lru_cache(maxsize=4096)
-def _problems(project: str, role: str, policy: str, version: Version) -> tuple[tuple[str, str], ...]:
+def _problems(project: str, role: str, policy: str, version: Version) -> tuple[_Problem, ...]:
     rule = f"invalid policy rule '{policy}'"
     table, *parts = [part.strip(" ") for part in policy.split(",")]
     if table != "p" or len(parts) != _PARTS:
         return (("project/policy", f"{rule}: must be of the form: 'p, sub, res, act, obj, eft'"),)
     subject, resource, action, target, effect = parts
     expected = f"proj:{project}:{role}"
-    problems: list[tuple[str, str]] = []
+    problems: list[_Problem] = []
     if subject != expected:
         problems.append(("project/policy", f"{rule}: policy subject must be: '{expected}', not '{subject}'"))
     if resource not in _RESOURCES:

@@ -6,18 +6,17 @@ Its API server looks at none of them, but for those of destinationServiceAccount
 import re
 from collections.abc import Iterator, Mapping
 from enum import Enum, auto
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from argocd import globs, reading
 from argocd.globs.surprises import SurpriseKind as Surprising
 from argocd.globs.surprises import surprises
 from argocd.go import filepath, regexp2
-from argocd.judging.case import Action, Case, Check, Finding, Profile, Rule
+from argocd.judging.case import Action, Case, Finding
 from argocd.judging.memo import Remembered
 from argocd.projects import pattern_lists, sync_windows
-from argocd.rules import examples
-from argocd.rules.project_spec import PROJECT, noticed
+from argocd.rules.project_rule import project_rule
 from argocd.settings import git_urls
 
 _LONG = 300
@@ -204,29 +203,7 @@ HINTS = {
 _READS = tuple(f"spec.{key}" for key in _LISTS)
 
 
-def _rule(
-    rule: str,
-    *,
-    title: str,
-    explanation: str,
-    bad: str,
-    good: str,
-    action: Action = Action.DENY,
-    reads: tuple[str, ...] = _READS,
-    check: Check | None = None,
-) -> Rule:
-    return Rule(
-        id=rule,
-        kinds=PROJECT,
-        profile=Profile.RECOMMENDED,
-        action=action,
-        reads=reads,
-        title=title,
-        explanation=explanation,
-        bad=examples.project(spec=bad),
-        good=examples.project(spec=good),
-        check=check or noticed(rule, _found),
-    )
+_rule = partial(project_rule, check=_found, reads=_READS, action=Action.DENY)
 
 
 def _in_namespace(pattern: str) -> str:
@@ -323,6 +300,6 @@ RULES = (
         bad="namespaceResourceBlacklist: [{group: '', kind: '[Secret'}]",
         good="namespaceResourceBlacklist: [{group: '', kind: Secret}]",
         reads=tuple(f"spec.{key}" for key in _KIND_LISTS),
-        check=noticed("project/kind-pattern", _kinds),
+        check=_kinds,
     ),
 )
