@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
-from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -17,6 +16,7 @@ import re2
 from argocd import globs
 from argocd.globs import Verdict
 from argocd.globs import parsing as parsed
+from argocd.remembered import remembered
 
 # ASCII without \\?*[]{} and zero, said by what it is: the opposite would take 5 ms to compile.
 _PLAIN = r"([\x01-)+->@-Z^-z|~\x7f]*)"
@@ -47,19 +47,18 @@ class Surprise:
 
 
 def surprises(pattern: str, separators: str = "") -> tuple[Surprise, ...]:
-    if len(pattern) <= _LONG:
-        return _remembered(pattern, separators)
-    glob = globs.compiled(pattern, separators)
-    return () if glob.error or glob.matcher else (_too_long(),)
+    return _surprises(pattern, separators)
 
 
-@lru_cache(maxsize=2048)
-def _remembered(pattern: str, separators: str) -> tuple[Surprise, ...]:
+@remembered(longest=_LONG, most=2048)
+def _surprises(pattern: str, separators: str) -> tuple[Surprise, ...]:
     glob = globs.compiled(pattern, separators)
     if glob.error:
         return ()
     if glob.matcher is None:
         return (_too_long(),)
+    if len(pattern) > _LONG:
+        return ()
     if sides := _ONE_STAR.fullmatch(pattern):
         return _overlap(glob, *sides.groups()) if "*" in pattern else ()
     tree = parsed.parse(pattern)

@@ -1,11 +1,11 @@
 """Roles of a project: names, policies and groups, checked with the words of Argo CD's API server."""
 
 import re
-from functools import lru_cache
 
 from argocd.go import runes
 from argocd.judging.configuration import Version
 from argocd.projects.rule_ids import RefusalId
+from argocd.remembered import remembered
 
 _Problem = tuple[RefusalId, str]
 """The rule that it belongs to, and what Argo CD says."""
@@ -35,9 +35,6 @@ _MAY_BE_NO_CSV = re.compile(r'["\n]|^(?!p,)')
 _QUOTED = re.compile(r'"(?:[^"]|"")*"(,|$)')
 _UNQUOTED = re.compile(r'[^",]*(,|$)')
 
-_LONG = 1000
-"""Characters; longer texts are not worth remembering."""
-
 
 def role_name_problem(name: str) -> str:
     if _ROLE_NAME.fullmatch(name):
@@ -62,11 +59,10 @@ def policy_problems(project: str, role: str, policy: str, *, version: Version) -
     fine = _FINE.fullmatch(policy)
     if fine and fine.groups() == (project, role, project):
         return ()
-    problems = _problems if len(policy) <= _LONG else _problems.__wrapped__
-    return problems(project, role, policy, version)
+    return _problems(project, role, policy, version)
 
 
-@lru_cache(maxsize=4096)
+@remembered(longest=1000, most=4096, length=lambda _project, _role, policy, _version: len(policy))
 def _problems(project: str, role: str, policy: str, version: Version) -> tuple[_Problem, ...]:
     rule = f"invalid policy rule '{policy}'"
     table, *parts = [part.strip(" ") for part in policy.split(",")]
@@ -93,13 +89,8 @@ def _problems(project: str, role: str, policy: str, version: Version) -> tuple[_
     return tuple(problems)
 
 
+@remembered(longest=1000, most=4096)
 def group_problem(group: str) -> str:
-    problem = _group_problem if len(group) <= _LONG else _group_problem.__wrapped__
-    return problem(group)
-
-
-@lru_cache(maxsize=4096)
-def _group_problem(group: str) -> str:
     name = runes.trim(group)
     if len(name) > 1 and name.startswith('"') and name.endswith('"'):
         name = name[1:-1]

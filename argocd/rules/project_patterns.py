@@ -6,7 +6,7 @@ Its API server looks at none of them, but for those of destinationServiceAccount
 import re
 from collections.abc import Iterator, Mapping
 from enum import Enum, auto
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 from argocd import globs, reading
@@ -16,12 +16,9 @@ from argocd.go import filepath, regexp2
 from argocd.judging.case import Action, Case, Finding
 from argocd.judging.memo import Remembered
 from argocd.projects import pattern_lists, sync_windows
+from argocd.remembered import remembered
 from argocd.rules.project_rule import project_rule
 from argocd.settings import git_urls
-
-_LONG = 300
-"""Characters; longer patterns are not worth remembering."""
-
 
 _HARMLESS_TEXT = r"(?:[A-Za-z0-9.:@_-][A-Za-z0-9.:@_/-]*\*{0,2}|\*{1,2})"
 """What most patterns are: text with a star at its end means the same everywhere."""
@@ -117,9 +114,10 @@ def _entries(
 def _problems(pattern: str, place: _Place) -> tuple[_Problem, ...]:
     if _HARMLESS.fullmatch(pattern):
         return ()
-    return (_remembered if len(pattern) <= _LONG else _judged)(pattern, place)
+    return _judged(pattern, place)
 
 
+@remembered(longest=300, most=4096)
 def _judged(pattern: str, place: _Place) -> tuple[_Problem, ...]:
     if place is _Place.REPOSITORY:
         return _repository(pattern)
@@ -134,9 +132,6 @@ def _judged(pattern: str, place: _Place) -> tuple[_Problem, ...]:
         said = f"'{pattern}' denies nothing: there are no denials in this list"
         return (("project/denial-unsupported", said), *_glob(pattern))
     return tuple(_glob(pattern))
-
-
-_remembered = lru_cache(maxsize=4096)(_judged)
 
 
 def _repository(pattern: str) -> tuple[_Problem, ...]:

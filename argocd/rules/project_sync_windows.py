@@ -1,17 +1,16 @@
 """Sync windows: what Argo CD's API server refuses, and what it takes and does not do."""
 
-from functools import lru_cache, partial
+from functools import partial
 
 from argocd import reading
 from argocd.agents.autonomous_projects import is_rewritten_mirror
 from argocd.go import cron, durations, time_zones
 from argocd.judging.case import Case, Finding
 from argocd.judging.memo import Remembered
+from argocd.remembered import remembered
 from argocd.rules.project_rule import project_rule, refused
 
 _WINDOWS = ("spec.syncWindows",)
-_LONG = 300
-"""Characters; longer texts are not worth remembering."""
 
 
 @Remembered
@@ -20,13 +19,12 @@ def _odd(case: Case) -> list[Finding]:
     found: list[Finding] = []
     for index, window in enumerate(reading.sequence(case.object, "spec", "syncWindows")):
         schedule, duration, zone = reading.fields(window, ("schedule", "duration", "timeZone"))
-        judge = _oddities if len(schedule) + len(duration) + len(zone) <= _LONG else _oddities.__wrapped__
-        for rule, field, message, hint in judge(schedule, duration, zone):
+        for rule, field, message, hint in _oddities(schedule, duration, zone):
             found.append(Finding(rule, f"spec.syncWindows[{index}].{field}", message, hint))
     return found
 
 
-@lru_cache(maxsize=1024)
+@remembered(longest=300, most=1024, length=lambda *texts: sum(map(len, texts)))
 def _oddities(schedule: str, duration: str, zone: str) -> tuple[tuple[str, str, str, str], ...]:
     """The rule, the field, what is odd and what to do."""
     odd = []

@@ -57,7 +57,7 @@ def test_before_3_2_three_fields_decided() -> None:
 
 def test_long_texts_are_judged_and_not_remembered() -> None:
     def remembered() -> list[int]:
-        return [one.cache_info().currsize for one in (cron._remembered, durations._remembered)]
+        return [one.short.cache_info().currsize for one in (cron.read, durations.read)]
 
     assert sync_window.problems(GOOD) == []
     before = remembered()
