@@ -6,9 +6,10 @@ from enum import StrEnum
 from typing import Any
 
 from argocd import names
+from argocd.agents.identity import has_source
 from argocd.agents.messages import Message, Target
 from argocd.agents.routing import Mode
-from argocd.reading import mapping, value
+from argocd.reading import value
 
 Object = Mapping[str, Any]
 
@@ -91,7 +92,7 @@ def own_object_changed(
 
 def status_message(old: Object | None, new: Object) -> Message | None:
     """What a managed agent tells its principal when one of its copies changed: only what the principal takes."""
-    if names.SOURCE_UID not in mapping(new, "metadata", "annotations"):
+    if not has_source(new):
         return None
     if old is not None and all(
         value(old, *path) == value(new, *path)

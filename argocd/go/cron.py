@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import pairwise
 
-from argocd.go import runes, time_zones
+from argocd.go import runes, strconv, time_zones
 from argocd.remembered import remembered
 
 _MONTHS = {
@@ -32,9 +32,6 @@ _LEAP_YEAR = 2024
 _SHORTEST_MONTH, _LONGEST_MONTH = 28, 31
 _LAST_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 """Of the months of a leap year."""
-_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
-_LARGEST = (1 << 63) - 1
-_DIGITS = 19
 _STARS = frozenset("*?")
 _COMMAS = re.compile("[^,]+")
 _SHORT = 20
@@ -193,14 +190,9 @@ def _span(text: str, low: int, high: int, names: dict[str, int], *, whole: str) 
 def _number(text: str, names: dict[str, int]) -> int:
     if (named := names.get(runes.lower(text))) is not None:
         return named
-    reason = "invalid syntax"
-    if _INTEGER.fullmatch(text):
-        digits = text.lstrip("+-").lstrip("0") or "0"
-        value = int(digits) if len(digits) <= _DIGITS else _LARGEST + 1
-        value = -value if text.startswith("-") else value
-        if -_LARGEST - 1 <= value <= _LARGEST:
-            if value < 0:
-                raise ScheduleError(f"negative number ({value}) not allowed: {text}")
-            return value
-        reason = "value out of range"
-    raise ScheduleError(f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": {reason}')
+    value = strconv.atoi(text)
+    if isinstance(value, str):
+        raise ScheduleError(f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": {value}')
+    if value < 0:
+        raise ScheduleError(f"negative number ({value}) not allowed: {text}")
+    return value
