@@ -8,8 +8,7 @@ from argocd.impersonation import derivation
 from argocd.kubernetes_names import is_dns_label
 from argocd.settings import resource_filters
 from argocd.settings.argocd_cm import ResourceFilter, Settings, TrackingMethod
-from argocd.tracking import ids
-from argocd.tracking import marks as tracking
+from argocd.tracking import ids, marks
 
 HEAD = (3, 6)
 RELEASED = (3, 5, 1)
@@ -38,10 +37,10 @@ def _settings(given: Mapping[str, Any], *, method: str, installation_id: str | N
     )
 
 
-def _marked(thing: Mapping[str, Any], marks: tracking.TrackingMarks) -> dict[str, Any]:
+def _marked(thing: Mapping[str, Any], written: marks.TrackingMarks) -> dict[str, Any]:
     metadata = thing.get("metadata") or {}
-    labels = {**(metadata.get("labels") or {}), **marks.labels}
-    annotations = {**(metadata.get("annotations") or {}), **marks.annotations}
+    labels = {**(metadata.get("labels") or {}), **written.labels}
+    annotations = {**(metadata.get("annotations") or {}), **written.annotations}
     return {**thing, "metadata": {**metadata, "labels": labels, "annotations": annotations}}
 
 
@@ -50,7 +49,7 @@ def _set_and_get(given: Mapping[str, Any]) -> dict[str, Any]:
     writer = _settings(given, method=method, installation_id=written_id)
     reader = _settings(given, method=method, installation_id=given.get("readerInstallationID", written_id))
     try:
-        marks = tracking.marks_for(
+        written = marks.marks_for(
             given["object"],
             application=given["app"],
             settings=writer,
@@ -58,20 +57,20 @@ def _set_and_get(given: Mapping[str, Any]) -> dict[str, Any]:
         )
     except ids.TruncationError as error:
         return {"error": str(error), "errorFull": str(error)}
-    marked = _marked(given["object"], marks)
+    marked = _marked(given["object"], written)
     return {
         "labels": marked["metadata"]["labels"],
         "annotations": marked["metadata"]["annotations"],
-        "getAppName": tracking.application_of(marked, settings=reader, version=HEAD),
+        "getAppName": marks.application_of(marked, settings=reader, version=HEAD),
     }
 
 
 def _remove(given: Mapping[str, Any]) -> dict[str, Any]:
     bare = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "my-service"}}
     writer = _settings(given, method=given["setMethod"], installation_id="some-installation-id")
-    marked = _marked(bare, tracking.marks_for(bare, application=given.get("app", "my-app"), settings=writer))
+    marked = _marked(bare, marks.marks_for(bare, application=given.get("app", "my-app"), settings=writer))
     remover = _settings(given, method=given["removeMethod"], installation_id=None)
-    left = tracking.unmarked(marked, settings=remover)
+    left = marks.unmarked(marked, settings=remover)
     metadata = marked["metadata"]
     return {
         "removed": [
@@ -84,7 +83,7 @@ def _remove(given: Mapping[str, Any]) -> dict[str, Any]:
 def _self_reference(given: Mapping[str, Any]) -> dict[str, Any]:
     settings = _settings(given, method=given["method"], installation_id=given.get("installationID"))
     return {
-        "selfReferenced": tracking.is_self_referencing(
+        "selfReferenced": marks.is_self_referencing(
             given["live"], desired=given["config"], settings=settings, version=HEAD
         )
     }
@@ -97,8 +96,8 @@ def _installation_id(given: Mapping[str, Any]) -> dict[str, Any]:
         annotations[names.INSTALLATION_ID] = given["objectInstallationIDAnnotation"]
     thing = {"metadata": {"annotations": annotations}}
     return {
-        "tracked_in_2.13_to_3.5.1": bool(tracking.tracking_id(thing, settings=settings, version=RELEASED)),
-        "tracked_in_3.6": bool(tracking.tracking_id(thing, settings=settings, version=HEAD)),
+        "tracked_in_2.13_to_3.5.1": bool(marks.tracking_id(thing, settings=settings, version=RELEASED)),
+        "tracked_in_3.6": bool(marks.tracking_id(thing, settings=settings, version=HEAD)),
     }
 
 
