@@ -1,7 +1,6 @@
 """What either side does with a message and with a change of its own objects: the agent's half, and what is refused."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -66,28 +65,18 @@ class WatchedChange(StrEnum):
     DELETED = "delete"
 
 
-@dataclass(frozen=True, slots=True)
-class Telling:
-    """The message to the principal, if any, and whether the object is tracked from now on."""
-
-    message: Message | None
-    tracked: bool
-
-
-def own_object_changed(
-    change: WatchedChange, *, mode: Mode, tracked: bool, own_write: bool = False
-) -> Telling:
+def own_object_changed(change: WatchedChange, *, mode: Mode, tracked: bool) -> Message | None:
     """What an agent tells its principal about a project or Application that changed on its cluster.
 
-    Only an autonomous agent has objects of its own to tell of. `own_write`: the agent itself made the change.
+    Only an autonomous agent has objects of its own to tell of. `tracked`: it had told of this one before.
     """
     if mode is Mode.MANAGED:
-        return Telling(None, tracked=tracked or change is WatchedChange.ADDED)
+        return None
     if change is WatchedChange.DELETED:
-        return Telling(Message.DELETE, tracked=False)
+        return Message.DELETE
     if change is WatchedChange.ADDED:
-        return Telling(None if tracked else Message.CREATE, tracked=True)
-    return Telling(Message.SPEC_UPDATE if tracked and not own_write else None, tracked=tracked)
+        return None if tracked else Message.CREATE
+    return Message.SPEC_UPDATE if tracked else None
 
 
 def status_message(old: Object | None, new: Object) -> Message | None:

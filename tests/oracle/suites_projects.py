@@ -111,7 +111,8 @@ def _glob_in_list(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _project_glob(given: Mapping[str, Any]) -> dict[str, Any]:
-    return _verdict(pattern_lists.match(given["pattern"], given["text"], negation=given["neg"]), "match")
+    match = pattern_lists.match if given["neg"] else globs.match
+    return _verdict(match(given["pattern"], given["text"]), "match")
 
 
 def _same_url(pair: Any) -> dict[str, Any]:

@@ -12,12 +12,16 @@ from argocd.tracking import ids, marks
 
 HEAD = (3, 6)
 RELEASED = (3, 5, 1)
+FORMAT_ERROR = (
+    "wrong resource tracking format, should be <application-name>:<group>/<kind>:<namespace>/<name>"
+)
+"""Argo CD's words, which Tiphys never says."""
 
 
 def _parse(text: str) -> dict[str, Any]:
     found = ids.parse_released(text)
     if found is None:
-        return {"valid": False, "value": None, "error": ids.FORMAT_ERROR}
+        return {"valid": False, "value": None, "error": FORMAT_ERROR}
     parts = ("application", "group", "kind", "namespace", "name")
     return {"valid": True, "value": {part: getattr(found, part) for part in parts}}
 

@@ -25,8 +25,8 @@ from argocd.judging.case import (
 )
 from argocd.judging.configuration import Configuration, Exemption, NamespacePolicy
 from argocd.judging.memo import Remembered
-from argocd.judging.neighbours import Nothing
 from argocd.settings.argocd_cm import Settings
+from tests.argocd.fake_neighbours import Nothing
 
 TODAY = date(2026, 9, 1)
 

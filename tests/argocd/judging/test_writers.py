@@ -5,8 +5,8 @@ import pytest
 from argocd.judging import writers
 from argocd.judging.case import Surroundings, User
 from argocd.judging.configuration import Agents, ArgoCD, Configuration
-from argocd.judging.neighbours import Nothing
 from argocd.settings.argocd_cm import ImpersonationSwitch, Settings
+from tests.argocd.fake_neighbours import Nothing
 
 
 class Projects(Nothing):

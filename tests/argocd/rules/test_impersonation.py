@@ -9,10 +9,10 @@ import pytest
 from argocd import names
 from argocd.judging.case import Case, Finding, Kind, Surroundings
 from argocd.judging.configuration import ArgoCD, Behaviour, Configuration, ImpersonationOptions
-from argocd.judging.neighbours import KnownCluster, Neighbours, Nothing
+from argocd.judging.neighbours import KnownCluster, Neighbours
 from argocd.rules import impersonation, impersonation_matching
 from argocd.settings.argocd_cm import GlobalProject, ImpersonationSwitch, Settings
-from tests.argocd.fake_neighbours import Neighbourhood
+from tests.argocd.fake_neighbours import Neighbourhood, Nothing
 
 RULE = {
     rule.id.removeprefix("impersonation/"): rule

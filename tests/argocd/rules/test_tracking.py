@@ -8,10 +8,10 @@ import pytest
 from argocd import names
 from argocd.judging.case import Case, Kind, Surroundings, User
 from argocd.judging.configuration import Configuration, Tracking, TrackingFormat
-from argocd.judging.neighbours import Neighbours, Nothing
+from argocd.judging.neighbours import Neighbours
 from argocd.rules.tracking import RULES
 from argocd.settings.argocd_cm import ResourceFilter, Settings, TrackingMethod
-from tests.argocd.fake_neighbours import Neighbourhood
+from tests.argocd.fake_neighbours import Neighbourhood, Nothing
 
 ADA = User(user="ada")
 ARGOCD = User(user="system:serviceaccount:argocd:argocd-application-controller")

@@ -90,13 +90,9 @@ def test_impersonation_is_switched_by_the_key_that_counts_here(
     assert (found.enabled, found.enforced) == (enabled, enforced)
 
 
-def test_which_switch_was_used_is_remembered() -> None:
-    assert read({names.PROPOSED_IMPERSONATION_KEY: "true"}).impersonation == ImpersonationSwitch(
-        by_proposed_key=True
-    )
-    assert read({names.IMPERSONATION_ENABLED_KEY: "true"}).impersonation == ImpersonationSwitch(
-        enabled=True, by_released_key=True
-    )
+def test_the_proposals_switch_alone_switches_nothing_in_a_released_argo_cd() -> None:
+    assert read({names.PROPOSED_IMPERSONATION_KEY: "true"}).impersonation == ImpersonationSwitch()
+    assert read({names.IMPERSONATION_ENABLED_KEY: "true"}).impersonation == ImpersonationSwitch(enabled=True)
 
 
 def test_resource_filters_and_global_projects_are_yaml_in_a_string() -> None:
