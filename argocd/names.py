@@ -76,7 +76,7 @@ RESOURCE_INCLUSIONS_KEY = "resource.inclusions"
 GLOBAL_PROJECTS_KEY = "globalProjects"
 IN_CLUSTER_ENABLED_KEY = "cluster.inClusterEnabled"
 APPLICATION_NAMESPACES_KEY = "application.namespaces"
-"""In argocd-cmd-params-cm, as the two below."""
+"""In argocd-cmd-params-cm, as the one below."""
 ALLOWED_SCM_PROVIDERS_KEY = "applicationsetcontroller.allowed.scm.providers"
 
 # -- Service accounts ----------------------------------------------------------------------------------------
@@ -147,9 +147,9 @@ TIPHYS_INJECTION = "tiphys.dev/injection"
 TIPHYS_INJECT = "tiphys.dev/inject"
 
 ENABLED = "enabled"
+"""The value of the two Tiphys labels that switch something on."""
 
 # -- Kubernetes ----------------------------------------------------------------------------------------------
 
 MIRROR_POD = "kubernetes.io/config.mirror"
 """Annotation of a static pod's shadow in the API, which cannot be changed."""
-"""The value of the two Tiphys labels that switch something on."""

@@ -1,14 +1,14 @@
 """What either side does with a message and with a change of its own objects: the agent's half, and what is refused."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from argocd import names
+from argocd.agents.identity import has_source
 from argocd.agents.messages import Message, Target
 from argocd.agents.routing import Mode
-from argocd.reading import mapping, value
+from argocd.reading import value
 
 Object = Mapping[str, Any]
 
@@ -65,33 +65,23 @@ class WatchedChange(StrEnum):
     DELETED = "delete"
 
 
-@dataclass(frozen=True, slots=True)
-class Telling:
-    """The message to the principal, if any, and whether the object is tracked from now on."""
-
-    message: Message | None
-    tracked: bool
-
-
-def own_object_changed(
-    change: WatchedChange, *, mode: Mode, tracked: bool, own_write: bool = False
-) -> Telling:
+def own_object_changed(change: WatchedChange, *, mode: Mode, tracked: bool) -> Message | None:
     """What an agent tells its principal about a project or Application that changed on its cluster.
 
-    Only an autonomous agent has objects of its own to tell of. `own_write`: the agent itself made the change.
+    Only an autonomous agent has objects of its own to tell of. `tracked`: it had told of this one before.
     """
     if mode is Mode.MANAGED:
-        return Telling(None, tracked=tracked or change is WatchedChange.ADDED)
+        return None
     if change is WatchedChange.DELETED:
-        return Telling(Message.DELETE, tracked=False)
+        return Message.DELETE
     if change is WatchedChange.ADDED:
-        return Telling(None if tracked else Message.CREATE, tracked=True)
-    return Telling(Message.SPEC_UPDATE if tracked and not own_write else None, tracked=tracked)
+        return None if tracked else Message.CREATE
+    return Message.SPEC_UPDATE if tracked else None
 
 
 def status_message(old: Object | None, new: Object) -> Message | None:
     """What a managed agent tells its principal when one of its copies changed: only what the principal takes."""
-    if names.SOURCE_UID not in mapping(new, "metadata", "annotations"):
+    if not has_source(new):
         return None
     if old is not None and all(
         value(old, *path) == value(new, *path)

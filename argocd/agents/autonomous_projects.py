@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from argocd import names
+from argocd.agents.identity import has_source
 from argocd.agents.project_copies import NAME_LIMIT, bare_name, settled_project
 from argocd.globs import Verdict
 from argocd.globs import match as glob_match
-from argocd.judging import configuration as policy
 from argocd.judging.case import Case, Kind, Operation, Surroundings, User
-from argocd.judging.configuration import Configuration, Role
+from argocd.judging.configuration import Configuration, Role, matches
 from argocd.judging.writers import agent_named, is_agent, is_argocd, is_principal, is_replica
 from argocd.reading import mapping, sequence, text
 
@@ -26,11 +26,7 @@ def owner_of(project: Object | None, configuration: Configuration) -> str:
     if agent := text(annotations, names.TIPHYS_AGENT):
         return agent
     first = next(iter(sequence(project, "spec", "sourceNamespaces")), None)
-    if (
-        names.SOURCE_UID in annotations
-        and isinstance(first, str)
-        and policy.matches(configuration.agents.autonomous, first)
-    ):
+    if has_source(project) and isinstance(first, str) and matches(configuration.agents.autonomous, first):
         return first
     return ""
 
@@ -42,7 +38,7 @@ def owner_for(project: Object, writer: User, configuration: Configuration) -> st
 
 def is_mirrored_application(application: Object | None, configuration: Configuration) -> bool:
     """Whether an Application on the control plane is the mirror of an autonomous agent's."""
-    return names.SOURCE_UID in mapping(application, "metadata", "annotations") and policy.matches(
+    return has_source(application) and matches(
         configuration.agents.autonomous, text(application, "metadata", "namespace")
     )
 
@@ -56,7 +52,7 @@ def is_mirror(item: Object | None, kind: Kind, configuration: Configuration) -> 
         return (kind is Kind.PROJECT and bool(owner_of(item, configuration))) or (
             kind is Kind.APPLICATION and is_mirrored_application(item, configuration)
         )
-    return names.SOURCE_UID in mapping(item, "metadata", "annotations")
+    return has_source(item)
 
 
 def may_change_mirror(writer: User, *, owner: str, surroundings: Surroundings) -> bool:
@@ -76,14 +72,12 @@ def may_change_mirror(writer: User, *, owner: str, surroundings: Surroundings) -
     )
 
 
-def repeats_by_rewriting(case: Case, rule: str) -> bool:
-    """Whether a rule speaks of a repetition that argocd-agent itself made in an agent's project.
+def is_rewritten_mirror(case: Case) -> bool:
+    """Whether a project is written here by those who keep an agent's: what it repeats argocd-agent itself made.
 
     Two destinations that differed in the cluster alone mean the same one here. Argo CD's API server, which
     would refuse that, is never asked, and refusing it to the principal would leave an outdated mirror.
     """
-    if case.kind is not Kind.PROJECT or not rule.startswith("project/duplicate-"):
-        return False
     configuration = case.surroundings.configuration
     owner = owner_of(case.old, configuration) or owner_for(case.object, case.writer, configuration)
     return (

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from argocd import names
-from argocd.agents.identity import source_uid
+from argocd.agents.identity import has_source, source_uid
 from argocd.agents.project_copies import bare_name, prefixed_name
 from argocd.reading import mapping, sequence, text, value
 
@@ -185,7 +185,7 @@ def _is_mirror(application: Object, *, agent: str, cluster: str) -> bool:
     project = text(application, "spec", "project")
     destination = mapping(application, "spec", "destination")
     return (
-        names.SOURCE_UID in mapping(application, "metadata", "annotations")
+        has_source(application)
         and text(application, "metadata", "namespace") == agent
         and bare_name(agent, project) != project
         and text(destination, "name") == cluster

@@ -77,10 +77,10 @@ def compare_application(
 ) -> Comparison:
     if local is None:
         return Comparison(principal_unknown=not principal_uid)
-    annotations = mapping(local, "metadata", "annotations")
-    if names.SOURCE_UID not in annotations:
+    if not has_source(local):
         return Comparison(exists=True, managed=False, principal_unknown=not principal_uid)
     uid = source_uid(incoming)
+    annotations = mapping(local, "metadata", "annotations")
     known_principal = text(annotations, names.PRINCIPAL_UID)
     changed = bool(principal_uid and known_principal) and principal_uid != known_principal
     return Comparison(
@@ -177,7 +177,13 @@ def matches_source(local: Mapping[str, Any], incoming: Mapping[str, Any]) -> boo
     return bool(uid) and text(local, "metadata", "annotations", names.SOURCE_UID) == uid
 
 
+def has_source(item: Mapping[str, Any] | None) -> bool:
+    """Whether the object is marked as a copy, even by an empty uid: whoever may write a copy may empty that."""
+    return names.SOURCE_UID in mapping(item, "metadata", "annotations")
+
+
 def is_managed(local: Mapping[str, Any]) -> bool:
+    """Whether the copy says which object it is a copy of."""
     return bool(text(local, "metadata", "annotations", names.SOURCE_UID))
 
 

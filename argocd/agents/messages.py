@@ -1,4 +1,4 @@
-"""Which messages follow a change, on either side, and which ones the other side takes.
+"""Which messages follow a change, on either side; which ones the other side takes says `acceptance`.
 
 State is told when it differs: an object that changed only in its status, in what its own mirror wrote, or
 in bookkeeping is not sent again. Commands (operation, termination, refresh) are told once, when they appear.
@@ -13,15 +13,14 @@ from argocd import names
 from argocd.agents import ignore_sync
 from argocd.agents.identity import under_first_identity
 from argocd.agents.index import AgentIndex
+from argocd.agents.own_annotations import BOOKKEEPING, annotations_without
 from argocd.agents.project_copies import project_for_agent
 from argocd.agents.routing import Mode, agent_of_application, project_of_repository
-from argocd.reading import mapping, sequence, text, value
+from argocd.reading import sequence, text, value
 
 Object = Mapping[str, Any]
 
 _TERMINATING = "Terminating"
-# Written by a principal, or by the notifications of the side that it is on: no news to the other one.
-_BOOKKEEPING = frozenset({names.LAST_UPDATED, names.NOTIFIED, names.LAST_APPLIED, names.REFRESH})
 
 
 class Message(StrEnum):
@@ -62,13 +61,8 @@ def differs(old: Object, new: Object, *, content: str = "spec") -> bool:
             (value(old, "metadata", key) or None) != (value(new, "metadata", key) or None)
             for key in ("labels", "finalizers", "deletionTimestamp")
         )
-        or _told_annotations(old) != _told_annotations(new)
+        or annotations_without(old, BOOKKEEPING) != annotations_without(new, BOOKKEEPING)
     )
-
-
-def _told_annotations(item: Object) -> dict[str, Any]:
-    annotations = mapping(item, "metadata", "annotations")
-    return {key: part for key, part in annotations.items() if key not in _BOOKKEEPING}
 
 
 def refresh_requested(old: Object, new: Object) -> bool:

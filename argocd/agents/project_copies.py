@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from argocd import names
-from argocd.agents.identity import under_first_identity
+from argocd.agents.identity import has_source, under_first_identity
 from argocd.agents.routing import AgentMapping, Mode, destination_verdict
 from argocd.globs import Verdict
 from argocd.reading import mapping, sequence, text, texts
@@ -109,7 +109,7 @@ def is_mirror_of(project: Object, *, agent: str, namespace: str) -> bool:
     """Whether this already is what `project_at_principal` makes, as far as its name and marks tell."""
     metadata = mapping(project, "metadata")
     return (
-        names.SOURCE_UID in mapping(metadata, "annotations")
+        has_source(project)
         and text(metadata, "namespace") == namespace
         and text(metadata, "name").startswith(f"{agent}-")
         and list(sequence(project, "spec", "sourceNamespaces")) == [agent]

@@ -12,6 +12,7 @@ from typing import Any
 
 from argocd import names
 from argocd.agents.checksums import ResourceKey, TrackedKind, inventory_checksum, spec_checksum
+from argocd.agents.identity import has_source
 from argocd.agents.messages import Message
 from argocd.agents.namespaces import as_told_to_peer
 from argocd.agents.routing import AgentMapping, Mode
@@ -81,7 +82,7 @@ def request_about(
     """
     if local is None:
         return UpdateRequest(resource.kind, resource.name, resource.namespace)
-    if names.SOURCE_UID not in _annotations(local):
+    if not has_source(local):
         if ignore_unmanaged:
             return None
         raise ResyncError(f"{resource.kind} {resource.name}: source uid not found")

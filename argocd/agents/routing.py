@@ -10,10 +10,11 @@ from typing import Any
 
 from argocd import globs, names
 from argocd.agents import ignore_sync
+from argocd.agents.identity import has_source
 from argocd.globs import Verdict
 from argocd.go.net_url import query_parameter
 from argocd.projects import pattern_lists
-from argocd.reading import mapping, sequence, text, texts
+from argocd.reading import sequence, text, texts
 from argocd.settings import secrets
 
 EVERYBODY = "*"
@@ -153,7 +154,7 @@ def explain_project(
 
 def is_autonomous_mirror(item: Mapping[str, Any], *, mode_of: ModeOf) -> bool:
     """Whether a principal's object is the mirror of what an autonomous agent has."""
-    if names.SOURCE_UID not in mapping(item, "metadata", "annotations"):
+    if not has_source(item):
         return False
     return any(mode_of(name) is Mode.AUTONOMOUS for name in _possible_agents(item))
 

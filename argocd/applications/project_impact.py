@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from argocd import names, reading
-from argocd.applications import sources as applications_reading
+from argocd.applications.sources import repositories
 from argocd.globs import Verdict
 from argocd.judging.neighbours import KnownCluster
 from argocd.projects.permissions import (
@@ -61,7 +61,7 @@ def impact_of(
     for application in applications:
         name = reading.text(application, "metadata", "name")
         spec = reading.mapping(application, "spec")
-        for _, url, _ in applications_reading.repositories(spec):
+        for _, url, _ in repositories(spec):
             if _is_lost(source_permitted, old, new, url):
                 sources.append(name)
                 break

@@ -12,9 +12,23 @@ import re2
 
 from argocd import safe_yaml
 from argocd.engine.sections import ConfigurationProblem, ConfigurationSection, describe, did_you_mean
-from argocd.judging import configuration as policy
 from argocd.judging.case import Action, Profile
-from argocd.judging.configuration import Configuration
+from argocd.judging.configuration import (
+    Agents,
+    ArgoCD,
+    Behaviour,
+    Configuration,
+    Enforcement,
+    Exemption,
+    ImpersonationOptions,
+    InstallationIds,
+    NamespacePolicy,
+    Role,
+    Tracking,
+    TrackingFormat,
+    Version,
+    group_of,
+)
 from argocd.rules.catalogue import CATALOGUE
 
 AGENT_GROUP = "agent"
@@ -40,31 +54,31 @@ def parse_configuration(data: Any) -> tuple[Configuration, list[ConfigurationPro
     tracking, impersonation = top.section("tracking"), top.section("impersonation")
     configuration = Configuration(
         profile=top.choice("profile", Profile.RECOMMENDED),
-        enforcement=top.choice("enforcement", policy.Enforcement.ENFORCE),
+        enforcement=top.choice("enforcement", Enforcement.ENFORCE),
         rules=_actions(top, "rules"),
         namespaces=tuple(_namespaces(top)),
         exemptions=tuple(_exemptions(top)),
-        role=top.choice("role", policy.Role.CONTROL_PLANE),
-        argocd=policy.ArgoCD(
-            namespace=argocd.text("namespace", policy.ArgoCD().namespace),
-            version=_version(argocd, "version", policy.ArgoCD().version),
+        role=top.choice("role", Role.CONTROL_PLANE),
+        argocd=ArgoCD(
+            namespace=argocd.text("namespace", ArgoCD().namespace),
+            version=_version(argocd, "version", ArgoCD().version),
             identities=argocd.texts("identities"),
         ),
-        agents=policy.Agents(
+        agents=Agents(
             autonomous=agents.texts("autonomous"),
             identity=_identity(agents, "identity"),
             principal_identities=agents.texts("principal-identities"),
             agent_identities=agents.texts("agent-identities"),
             replica_identities=agents.texts("replica-identities"),
         ),
-        tracking=policy.Tracking(
-            format=tracking.choice("format", policy.TrackingFormat.RELEASED),
+        tracking=Tracking(
+            format=tracking.choice("format", TrackingFormat.RELEASED),
             kinds=tracking.texts("kinds"),
             neutralize_copies=tracking.flag("neutralize-copies"),
-            installation_id=tracking.choice("installation-id", policy.InstallationIds.AUTO),
+            installation_id=tracking.choice("installation-id", InstallationIds.AUTO),
         ),
-        impersonation=policy.ImpersonationOptions(
-            behaviour=impersonation.choice("behaviour", policy.Behaviour.RELEASE),
+        impersonation=ImpersonationOptions(
+            behaviour=impersonation.choice("behaviour", Behaviour.RELEASE),
             check_writer=impersonation.flag("check-writer"),
         ),
     )
@@ -73,12 +87,12 @@ def parse_configuration(data: Any) -> tuple[Configuration, list[ConfigurationPro
     return configuration, problems
 
 
-def _namespaces(top: ConfigurationSection) -> Iterator[policy.NamespacePolicy]:
+def _namespaces(top: ConfigurationSection) -> Iterator[NamespacePolicy]:
     for entry in top.sections("namespaces"):
         match = entry.text("match")
         if not match:
             entry.complain("match", "is needed: a glob of namespaces")
-        yield policy.NamespacePolicy(
+        yield NamespacePolicy(
             match=match,
             profile=entry.optional("profile", Profile),
             rules=_actions(entry, "rules"),
@@ -86,11 +100,11 @@ def _namespaces(top: ConfigurationSection) -> Iterator[policy.NamespacePolicy]:
         entry.close()
 
 
-def _exemptions(top: ConfigurationSection) -> Iterator[policy.Exemption]:
+def _exemptions(top: ConfigurationSection) -> Iterator[Exemption]:
     for entry in top.sections("exemptions"):
         before = entry.complaints
         rules = entry.texts("rules")
-        exemption = policy.Exemption(
+        exemption = Exemption(
             rules=rules,
             namespaces=entry.texts("namespaces"),
             names=entry.texts("names"),
@@ -128,7 +142,7 @@ def _actions(section: ConfigurationSection, key: str) -> dict[str, Action]:
 @cache
 def _known_rules() -> frozenset[str]:
     ids = [rule.id for rule in CATALOGUE]
-    return frozenset([*ids, *map(policy.group_of, ids)])
+    return frozenset([*ids, *map(group_of, ids)])
 
 
 def _is_rule(section: ConfigurationSection, rule: Any, *, at: str) -> bool:
@@ -138,7 +152,7 @@ def _is_rule(section: ConfigurationSection, rule: Any, *, at: str) -> bool:
     return False
 
 
-def _version(section: ConfigurationSection, key: str, default: policy.Version) -> policy.Version:
+def _version(section: ConfigurationSection, key: str, default: Version) -> Version:
     value = section.raw(key)
     if value is None:
         return default

@@ -11,7 +11,7 @@ from sys import intern
 from typing import Any
 
 from argocd import reading
-from argocd.applications import sources as applications
+from argocd.applications.sources import plain_sources, project_of
 from argocd.engine.summaries import resource_key, summarize_application, summarize_secret
 from argocd.impersonation.accounts import SyncAccounts
 from argocd.judging.neighbours import KnownCluster
@@ -271,11 +271,11 @@ def likeness(application: Object) -> bytes:
     where = [reading.text(destination, key) for key in ("server", "name", "namespace")]
     sources = sorted(
         "|".join(reading.text(source, key) for key in ("repoURL", "path", "chart", "targetRevision", "ref"))
-        for _, source in applications.plain_sources(spec)
+        for _, source in plain_sources(spec)
     )
     whole = "\n".join([*where, *sources])
     return blake2b(whole.encode(errors="surrogatepass"), digest_size=16).digest()
 
 
 def _project_of(application: Object) -> str:
-    return applications.project_of(reading.mapping(application, "spec"))
+    return project_of(reading.mapping(application, "spec"))

@@ -6,8 +6,7 @@ from datetime import date
 from typing import Any
 
 from argocd import reading
-from argocd.agents.autonomous_projects import repeats_by_rewriting
-from argocd.engine.plan import Group, Notice, plan_for
+from argocd.engine.plan import Group, plan_for
 from argocd.judging.case import Action, Case, Finding, Rule
 from argocd.judging.configuration import Exemption
 from argocd.judging.memo import nothing_found
@@ -37,13 +36,23 @@ def judge(case: Case, *, today: date, rules: Sequence[Rule] = CATALOGUE) -> list
     if _always_passes(case, metadata):
         return []
     judgements: list[Judgement] = []
+    alone: tuple[Any, ...] = (case,)
     for notice, steps in _asked(case, rules, namespace=reading.text(metadata, "namespace")):
-        if notice and _finds_nothing(notice, case):
-            continue
-        for check, rule, action in steps:
+        known = alone
+        if notice is not None:
             try:
-                for finding in check(case):
-                    judgements.append(Judgement(finding, action))  # noqa: PERF401 - keeps what came before a failure
+                noticed = case.once(notice)
+            except Exception as error:  # noqa: BLE001 - as below: each rule that needs it has failed, and says so
+                judgements += [_failure(rule, error) for _, rule, _ in steps]
+                continue
+            if not noticed:
+                continue
+            known = (case, noticed)
+        for ask, rule, action in steps:
+            try:
+                for finding in ask(*known):
+                    mild = action is Action.DENY and rule.mild_when is not None and case.once(rule.mild_when)
+                    judgements.append(Judgement(finding, Action.WARN if mild else action))
             except Exception as error:  # noqa: BLE001 - one broken rule must not stop every write to a cluster
                 judgements.append(_failure(rule, error))
     return weigh(judgements, case, today=today) if judgements else judgements
@@ -53,13 +62,6 @@ def _asked(case: Case, rules: Sequence[Rule], *, namespace: str) -> tuple[Group,
     plan = plan_for(case, rules, namespace=namespace)
     agenda = plan.for_whole(case.object) if case.old is None else plan.for_change(case.old, case.object)
     return agenda.fresh if agenda.looks and agenda.looks <= nothing_found(case) else agenda.groups
-
-
-def _finds_nothing(notice: Notice, case: Case) -> bool:
-    try:
-        return not case.once(notice)
-    except Exception:  # noqa: BLE001 - each rule that needs it fails by itself, and says so
-        return False
 
 
 def _always_passes(case: Case, metadata: Mapping[str, Any]) -> bool:
@@ -87,7 +89,7 @@ def weigh(judgements: list[Judgement], case: Case, *, today: date) -> list[Judge
         finding, action, exemption = judgement.finding, judgement.action, None
         if len(finding.message) > MAX_MESSAGE:
             finding = replace(finding, message=f"{finding.message[:MAX_MESSAGE]}…")
-        if action is Action.DENY and (gentle or repeats_by_rewriting(case, finding.rule)):
+        if action is Action.DENY and gentle:
             action = Action.WARN
         if configuration.exemptions:
             exemption = configuration.exemption_for(

@@ -9,15 +9,19 @@ from itertools import groupby
 from typing import Any
 
 from argocd import reading
-from argocd.judging.case import Action, Case, Check, Kind, Operation, Rule, SharedLook
+from argocd.judging.case import Action, Case, Check, Finding, Kind, Operation, Rule, SharedLook
 from argocd.judging.configuration import Configuration, NamespacePolicy
 from argocd.judging.memo import Remembered
 from argocd.judging.ratchet import KEYED, Path, differs, path_of
 
 Notice = Callable[[Case], Any]
 Step = tuple[Check, Rule, Action]
-Group = tuple[Notice | None, tuple[Step, ...]]
-"""Neighbours that share one look at the case: most objects need none of them asked."""
+Ask = Callable[..., Iterable[Finding]]
+Group = tuple[Notice | None, tuple[tuple[Ask, Rule, Action], ...]]
+"""Neighbours that share one look at the case: most objects need none of them asked.
+
+A rule is asked with the case, and with what was noticed where there is such a look.
+"""
 
 _ALWAYS = 1
 """The bit of rules that name no fields: they are always asked."""
@@ -38,7 +42,11 @@ class Agenda:
 
 def _grouped(steps: Iterable[Step]) -> Iterator[Group]:
     for notice, group in groupby(steps, _notice_of):
-        yield notice, tuple(group)
+        yield notice, tuple((_ask_of(check), rule, action) for check, rule, action in group)
+
+
+def _ask_of(check: Check) -> Ask:
+    return check.tell if isinstance(check, SharedLook) else check
 
 
 def _notice_of(step: Step) -> Notice | None:

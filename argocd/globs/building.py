@@ -7,7 +7,7 @@ trees around the last of the longest pieces.
 
 from collections.abc import Sequence
 
-from argocd.globs import parsing as parsed
+from argocd.globs import parsing
 from argocd.globs.matchers import (
     VARIES,
     AnyRunMatcher,
@@ -38,7 +38,7 @@ _COPYING = 3
 _ANY_THING = AnythingMatcher()
 
 
-def build(pattern: parsed.Sequence, separators: str) -> Matcher:
+def build(pattern: parsing.Sequence, separators: str) -> Matcher:
     return _Building(separators).part(pattern)
 
 
@@ -52,28 +52,28 @@ class _Building:
         self._steps = 0
         self._cost = 0
 
-    def part(self, part: parsed.Part) -> Matcher:
+    def part(self, part: parsing.Part) -> Matcher:
         match part:
-            case parsed.Sequence(parts) if parts:
+            case parsing.Sequence(parts) if parts:
                 self._spend(len(parts))
                 return _planted(self._glued([self.part(inner) for inner in parts]))
-            case parsed.Choice(branches):
+            case parsing.Choice(branches):
                 return self._choice(branches)
-            case parsed.Literal(text):
+            case parsing.Literal(text):
                 return _text(text)
-            case parsed.OneOfThese(characters, negated):
+            case parsing.OneOfThese(characters, negated):
                 return _listed(characters, negated=negated)
-            case parsed.OneBetween(low, high, negated):
+            case parsing.OneBetween(low, high, negated):
                 return OneRune(((ord(low), ord(high)),), negated, None)
-            case parsed.AnyOne():
+            case parsing.AnyOne():
                 return self._any_one
-            case parsed.AnyRun():
+            case parsing.AnyRun():
                 return self._any_run
-            case parsed.AnyThing():
+            case parsing.AnyThing():
                 return _ANY_THING
         return NothingMatcher()
 
-    def _choice(self, branches: tuple[parsed.Sequence, ...]) -> Matcher:
+    def _choice(self, branches: tuple[parsing.Sequence, ...]) -> Matcher:
         self._spend(10 + len(branches) ** 2)
         if (shorter := _without_common_parts(branches)) is not None:
             return self.part(shorter)
@@ -98,7 +98,7 @@ class _Building:
     def _spend(self, steps: int) -> None:
         self._steps += steps
         if self._steps > BUDGET or self._cost > COSTLY:
-            raise parsed.TooCostlyError
+            raise parsing.TooCostlyError
 
 
 def _encoded(characters: str) -> tuple[bytes, ...]:
@@ -241,32 +241,32 @@ def _tree(pivot: Matcher, left: Matcher | None, right: Matcher | None) -> Matche
     return Tree(pivot, left, right)
 
 
-def _without_common_parts(branches: tuple[parsed.Sequence, ...]) -> parsed.Sequence | None:
+def _without_common_parts(branches: tuple[parsing.Sequence, ...]) -> parsing.Sequence | None:
     """`{ab*,ac*}` as `a{b,c}*`; None where the alternatives have no beginning or end in common."""
-    sequences = [branch.parts for branch in branches if not isinstance(branch, parsed.Empty)]
+    sequences = [branch.parts for branch in branches if not isinstance(branch, parsing.Empty)]
     if len(sequences) < max(len(branches), 2):
         return None
     left, right = _common_parts(sequences)
     if not left and not right:
         return None
-    reduced: list[parsed.Sequence] = []
+    reduced: list[parsing.Sequence] = []
     for parts in sequences:
         middle = parts[left : len(parts) - right]
-        branch = parsed.Sequence(middle) if middle else parsed.Empty()
+        branch = parsing.Sequence(middle) if middle else parsing.Empty()
         if branch not in reduced:
             reduced.append(branch)
     shortest = min(sequences, key=len)
-    result: list[parsed.Part] = []
+    result: list[parsing.Part] = []
     if left:
-        result.append(parsed.Sequence(shortest[:left]))
+        result.append(parsing.Sequence(shortest[:left]))
     if len(reduced) > 1:
-        result.append(parsed.Choice(tuple(reduced)))
+        result.append(parsing.Choice(tuple(reduced)))
     if right:
-        result.append(parsed.Sequence(shortest[len(shortest) - right :]))
-    return parsed.Sequence(tuple(result))
+        result.append(parsing.Sequence(shortest[len(shortest) - right :]))
+    return parsing.Sequence(tuple(result))
 
 
-def _common_parts(sequences: list[tuple[parsed.Part, ...]]) -> tuple[int, int]:
+def _common_parts(sequences: list[tuple[parsing.Part, ...]]) -> tuple[int, int]:
     """How many parts all have in common at the beginning and at the end, found from both sides at once."""
     shortest = min(sequences, key=len)
     others = list(sequences)

@@ -8,15 +8,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
-from functools import lru_cache
 from itertools import islice
 from typing import Any
 
 import re2
 
 from argocd import globs
-from argocd.globs import Verdict
-from argocd.globs import parsing as parsed
+from argocd.globs import Verdict, parsing
+from argocd.remembered import remembered
 
 # ASCII without \\?*[]{} and zero, said by what it is: the opposite would take 5 ms to compile.
 _PLAIN = r"([\x01-)+->@-Z^-z|~\x7f]*)"
@@ -47,22 +46,21 @@ class Surprise:
 
 
 def surprises(pattern: str, separators: str = "") -> tuple[Surprise, ...]:
-    if len(pattern) <= _LONG:
-        return _remembered(pattern, separators)
-    glob = globs.compiled(pattern, separators)
-    return () if glob.error or glob.matcher else (_too_long(),)
+    return _surprises(pattern, separators)
 
 
-@lru_cache(maxsize=2048)
-def _remembered(pattern: str, separators: str) -> tuple[Surprise, ...]:
+@remembered(longest=_LONG, most=2048)
+def _surprises(pattern: str, separators: str) -> tuple[Surprise, ...]:
     glob = globs.compiled(pattern, separators)
     if glob.error:
         return ()
     if glob.matcher is None:
         return (_too_long(),)
+    if len(pattern) > _LONG:
+        return ()
     if sides := _ONE_STAR.fullmatch(pattern):
         return _overlap(glob, *sides.groups()) if "*" in pattern else ()
-    tree = parsed.parse(pattern)
+    tree = parsing.parse(pattern)
     shown = list(_tried(tree, glob, separators))
     # Beside a panic it does not matter what else the pattern might mean.
     grave = tuple(surprise for surprise in shown if surprise.kind is not SurpriseKind.MISLEADS)
@@ -73,7 +71,7 @@ def reads_as(pattern: str, text: str, separators: str = "") -> bool | None:
     """Whether a reader would say that the pattern matches; None where that cannot be told."""
     if len(pattern) > _LONG or globs.compiled(pattern, separators).error:
         return None
-    return bool(_textbook(parsed.parse(pattern), separators).search(text))
+    return bool(_textbook(parsing.parse(pattern), separators).search(text))
 
 
 def _too_long() -> Surprise:
@@ -103,7 +101,7 @@ def _misleads(text: str, *, matches: bool) -> Surprise:
     return Surprise(SurpriseKind.MISLEADS, f"to Argo CD this {said.format(shown)}")
 
 
-def _tried(tree: parsed.Sequence, glob: globs.Glob, separators: str) -> Iterator[Surprise]:
+def _tried(tree: parsing.Sequence, glob: globs.Glob, separators: str) -> Iterator[Surprise]:
     """At most one surprise of each kind: the first text that shows it."""
     textbook = _textbook(tree, separators)
     shown: set[SurpriseKind] = set()
@@ -127,10 +125,10 @@ def _tried(tree: parsed.Sequence, glob: globs.Glob, separators: str) -> Iterator
             return
 
 
-def _long_texts(tree: parsed.Sequence) -> list[str]:
+def _long_texts(tree: parsing.Sequence) -> list[str]:
     """What takes longest to compare: many places where the literal parts could be."""
-    wildcards = sum(isinstance(part, parsed.AnyRun | parsed.AnyThing) for part in tree.parts)
-    literals = [part.text[0] for part in tree.parts if isinstance(part, parsed.Literal)]
+    wildcards = sum(isinstance(part, parsing.AnyRun | parsing.AnyThing) for part in tree.parts)
+    literals = [part.text[0] for part in tree.parts if isinstance(part, parsing.Literal)]
     if wildcards < _MANY or not literals:
         return []
     most = max(set(literals), key=lambda literal: (literals.count(literal), literal))
@@ -140,11 +138,11 @@ def _long_texts(tree: parsed.Sequence) -> list[str]:
 _FILLER = "x"
 
 
-def _samples(tree: parsed.Sequence, separators: str) -> Iterator[str]:
+def _samples(tree: parsing.Sequence, separators: str) -> Iterator[str]:
     return islice(_sequence_texts(tree, separators), _SAMPLES)
 
 
-def _sequence_texts(sequence: parsed.Sequence, separators: str) -> Iterator[str]:
+def _sequence_texts(sequence: parsing.Sequence, separators: str) -> Iterator[str]:
     """The plain case, then each part varied by itself, then all of them, then overlaps."""
     options = [list(islice(_texts(part, separators), _VARIANTS)) for part in sequence.parts]
     plain = [texts[0] for texts in options]
@@ -155,25 +153,25 @@ def _sequence_texts(sequence: parsed.Sequence, separators: str) -> Iterator[str]
     yield "".join(texts[-1] for texts in options)
     for place in range(len(plain) - 2):
         left, right = sequence.parts[place], sequence.parts[place + 2]
-        if isinstance(left, parsed.Literal) and isinstance(right, parsed.Literal):
+        if isinstance(left, parsing.Literal) and isinstance(right, parsing.Literal):
             shared = _shared(left.text, right.text)
             yield "".join([*plain[: place + 1], right.text[shared:], *plain[place + 3 :]])
 
 
-def _texts(part: parsed.Part, separators: str) -> Iterator[str]:
+def _texts(part: parsing.Part, separators: str) -> Iterator[str]:
     """Texts that the part should match."""
     match part:
-        case parsed.Literal(text):
+        case parsing.Literal(text):
             yield text
-        case parsed.AnyRun():
+        case parsing.AnyRun():
             yield from ("", _FILLER)
-        case parsed.AnyThing():
+        case parsing.AnyThing():
             yield from ("", f"{_FILLER}{separators[:1]}{_FILLER}")
-        case parsed.AnyOne():
+        case parsing.AnyOne():
             yield _FILLER
-        case parsed.OneOfThese() | parsed.OneBetween():
+        case parsing.OneOfThese() | parsing.OneBetween():
             yield from _members(part)
-        case parsed.Choice(branches):
+        case parsing.Choice(branches):
             # One text of each first, so that the last alternative is tried too.
             for start, stop in ((0, 1), (1, None)):
                 for branch in branches:
@@ -182,8 +180,8 @@ def _texts(part: parsed.Part, separators: str) -> Iterator[str]:
             yield from _sequence_texts(part, separators)
 
 
-def _members(part: parsed.OneOfThese | parsed.OneBetween) -> tuple[str, ...]:
-    if isinstance(part, parsed.OneBetween):
+def _members(part: parsing.OneOfThese | parsing.OneBetween) -> tuple[str, ...]:
+    if isinstance(part, parsing.OneBetween):
         outside = next((one for one in f"{_FILLER}0~" if not part.low <= one <= part.high), _FILLER)
         return (outside,) if part.negated else (part.low, part.high)
     if not part.negated:
@@ -193,32 +191,32 @@ def _members(part: parsed.OneOfThese | parsed.OneBetween) -> tuple[str, ...]:
     return (next(one for one in candidates if one not in part.characters),)
 
 
-def _textbook(tree: parsed.Sequence, separators: str) -> Any:
+def _textbook(tree: parsing.Sequence, separators: str) -> Any:
     """What a reader takes the pattern for."""
     return re2.compile(rf"(?s)\A(?:{_expression(tree, separators)})\z")
 
 
-def _expression(part: parsed.Part, separators: str) -> str:
+def _expression(part: parsing.Part, separators: str) -> str:
     one = f"[^{re2.escape(separators)}]" if separators else "."
     match part:
-        case parsed.Literal(text):
+        case parsing.Literal(text):
             return str(re2.escape(text))
-        case parsed.AnyRun():
+        case parsing.AnyRun():
             return f"{one}*"
-        case parsed.AnyThing():
+        case parsing.AnyThing():
             return ".*"
-        case parsed.AnyOne():
+        case parsing.AnyOne():
             return one
-        case parsed.OneOfThese(characters, negated):
+        case parsing.OneOfThese(characters, negated):
             return f"[{'^' if negated else ''}{re2.escape(characters)}]"
-        case parsed.OneBetween(low, high, negated):
+        case parsing.OneBetween(low, high, negated):
             return f"[{'^' if negated else ''}{re2.escape(low)}-{re2.escape(high)}]"
-        case parsed.Choice(branches):
+        case parsing.Choice(branches):
             return f"(?:{'|'.join(_expression(branch, separators) for branch in branches)})"
     return "".join(_expression(inner, separators) for inner in part.parts)
 
 
-def _notes(pattern: str, tree: parsed.Sequence) -> Iterator[str]:
+def _notes(pattern: str, tree: parsing.Sequence) -> Iterator[str]:
     """What is easily misread, whether or not a text shows it."""
     depth = 0
     for piece in _BRACES.findall(pattern):
@@ -233,21 +231,21 @@ def _notes(pattern: str, tree: parsed.Sequence) -> Iterator[str]:
     if not pattern.isascii():
         yield "characters beyond ASCII are compared byte by byte, and not always rightly"
     found = list(_parts(tree))
-    if any(isinstance(part, parsed.Choice) and parsed.Sequence(()) in part.branches for part in found):
+    if any(isinstance(part, parsing.Choice) and parsing.Sequence(()) in part.branches for part in found):
         yield "an alternative is empty"
-    if any(isinstance(part, parsed.OneOfThese) and part.characters.startswith("^") for part in found):
+    if any(isinstance(part, parsing.OneOfThese) and part.characters.startswith("^") for part in found):
         yield "`^` negates nothing in a class, that is `!`"
-    if any(isinstance(part, parsed.OneBetween) for part in found):
+    if any(isinstance(part, parsing.OneBetween) for part in found):
         yield "a class holds one range and nothing else: a second one, as in [a-z0-9], does not compile"
 
 
-def _parts(part: parsed.Part) -> Iterator[parsed.Part]:
+def _parts(part: parsing.Part) -> Iterator[parsing.Part]:
     yield part
     inner = (
         part.parts
-        if isinstance(part, parsed.Sequence)
+        if isinstance(part, parsing.Sequence)
         else part.branches
-        if isinstance(part, parsed.Choice)
+        if isinstance(part, parsing.Choice)
         else ()
     )
     for one in inner:

@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
-from functools import lru_cache
 from itertools import pairwise
 
-from argocd.go import runes, time_zones
+from argocd.go import runes, strconv, time_zones
+from argocd.remembered import remembered
 
 _MONTHS = {
     name: number
@@ -32,13 +32,8 @@ _LEAP_YEAR = 2024
 _SHORTEST_MONTH, _LONGEST_MONTH = 28, 31
 _LAST_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 """Of the months of a leap year."""
-_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
-_LARGEST = (1 << 63) - 1
-_DIGITS = 19
 _STARS = frozenset("*?")
 _COMMAS = re.compile("[^,]+")
-_LONG = 300
-"""Characters; longer texts are not worth remembering."""
 _SHORT = 20
 """Characters of a field that other schedules are likely to have too: there are sixty minutes and no more."""
 
@@ -127,19 +122,13 @@ def parse(text: str) -> Schedule:
     return Schedule(minutes, hours, days, months, weekdays, any_day=parsed[2][1] or parsed[4][1])
 
 
+@remembered(longest=300, most=1024)
 def read(text: str) -> Schedule | ScheduleError | SchedulePanicError:
     """As `parse`, with what is wrong as the answer."""
-    return (_remembered if len(text) <= _LONG else _read)(text)
-
-
-def _read(text: str) -> Schedule | ScheduleError | SchedulePanicError:
     try:
         return parse(text)
     except (ScheduleError, SchedulePanicError) as error:
         return error
-
-
-_remembered = lru_cache(maxsize=1024)(_read)
 
 
 def _without_zone(text: str) -> str:
@@ -151,12 +140,9 @@ def _without_zone(text: str) -> str:
     return runes.trim(rest)
 
 
+@remembered(longest=_SHORT, most=1024)
 def _field(text: str, place: int) -> tuple[frozenset[int], bool]:
     """The values, and whether it is a star."""
-    return (_short_field if len(text) <= _SHORT else _read_field)(text, place)
-
-
-def _read_field(text: str, place: int) -> tuple[frozenset[int], bool]:
     low, high, names = _FIELDS[place]
     values: set[int] = set()
     any_value = False
@@ -165,9 +151,6 @@ def _read_field(text: str, place: int) -> tuple[frozenset[int], bool]:
         values.update(range(first, last + 1, step))
         any_value = any_value or (item[0] in _STARS and step == 1)
     return frozenset(values), any_value
-
-
-_short_field = lru_cache(maxsize=1024)(_read_field)
 
 
 def _item(text: str, low: int, high: int, names: dict[str, int]) -> tuple[int, int, int]:
@@ -207,14 +190,9 @@ def _span(text: str, low: int, high: int, names: dict[str, int], *, whole: str) 
 def _number(text: str, names: dict[str, int]) -> int:
     if (named := names.get(runes.lower(text))) is not None:
         return named
-    reason = "invalid syntax"
-    if _INTEGER.fullmatch(text):
-        digits = text.lstrip("+-").lstrip("0") or "0"
-        value = int(digits) if len(digits) <= _DIGITS else _LARGEST + 1
-        value = -value if text.startswith("-") else value
-        if -_LARGEST - 1 <= value <= _LARGEST:
-            if value < 0:
-                raise ScheduleError(f"negative number ({value}) not allowed: {text}")
-            return value
-        reason = "value out of range"
-    raise ScheduleError(f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": {reason}')
+    value = strconv.atoi(text)
+    if isinstance(value, str):
+        raise ScheduleError(f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": {value}')
+    if value < 0:
+        raise ScheduleError(f"negative number ({value}) not allowed: {text}")
+    return value

@@ -1,9 +1,9 @@
 """Durations as Go's time.ParseDuration reads them and writes them, in nanoseconds."""
 
 import re
-from functools import lru_cache
 
 from argocd.go import runes
+from argocd.remembered import remembered
 
 _NANOSECONDS = {
     b"ns": 1,
@@ -26,27 +26,18 @@ _NUMBER = re.compile(rb"([0-9]*)(\.[0-9]*)?")
 _UNIT = re.compile(rb"[^.0-9]*")
 _QUOTED = re.compile(rb'["\\\x00-\x1f\x80-\xff]')
 
-_LONG = 300
-"""Characters; longer texts are not worth remembering."""
-
 
 class DurationError(Exception):
     """The text is Go's."""
 
 
+@remembered(longest=300, most=1024)
 def read(text: str) -> int | DurationError:
     """As `parse`, with what is wrong as the answer."""
-    return (_remembered if len(text) <= _LONG else _read)(text)
-
-
-def _read(text: str) -> int | DurationError:
     try:
         return parse(text)
     except DurationError as error:
         return error
-
-
-_remembered = lru_cache(maxsize=1024)(_read)
 
 
 def problem(text: str) -> str:

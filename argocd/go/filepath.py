@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from argocd.go import runes
+from argocd.remembered import remembered
 
 _SLASH, _STAR = b"/*"
 _PLAIN = re.compile(r"[^*?\[\\/]*")
-_LONG = 300
-"""Characters; longer patterns and texts are not worth remembering."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +41,10 @@ def is_malformed(pattern: str) -> bool:
     return not _PLAIN.fullmatch(pattern) and _chunks(pattern) is None
 
 
+@remembered(longest=300, most=4096, length=lambda pattern, text: len(pattern) + len(text))
 def matches(pattern: str, text: str) -> bool:
     if pattern == text and _PLAIN.fullmatch(pattern):
         return True
-    if len(pattern) + len(text) <= _LONG:
-        return _remembered(pattern, text)
-    return _matches(pattern, text)
-
-
-def _matches(pattern: str, text: str) -> bool:
     chunks = _chunks(pattern)
     if chunks is None:
         return False
@@ -70,9 +64,6 @@ def _matches(pattern: str, text: str) -> bool:
             return False
         at = stop
     return at == len(data)
-
-
-_remembered = lru_cache(maxsize=4096)(_matches)
 
 
 def _after(pieces: tuple["_One | int", ...], data: bytes, at: int) -> int:

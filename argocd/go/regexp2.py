@@ -8,12 +8,12 @@ at the very beginning, and `^((?!x).)*$`. About the rest the answer is that we d
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import re2
 
 from argocd.go import runes
+from argocd.remembered import remembered
 
 Search = Callable[[str], bool]
 _Finding = Callable[[bytes], object]
@@ -54,11 +54,8 @@ class Expression:
     unsupported: str = ""
 
 
+@remembered(longest=_LONG, most=512, most_long=4)
 def compiled(pattern: str) -> Expression:
-    return (_short if len(pattern) <= _LONG else _long)(pattern)
-
-
-def _compile(pattern: str) -> Expression:
     if found := _READ_DIFFERENTLY.search(pattern):
         return Expression(unsupported=f"{found[0]} means something else to Argo CD than to RE2")
     try:
@@ -83,10 +80,6 @@ def _all(findings: list[_Finding]) -> Search:
         return all(find(data) for find in findings)
 
     return search
-
-
-_short = lru_cache(maxsize=512)(_compile)
-_long = lru_cache(maxsize=4)(_compile)
 
 
 def _re2(pattern: str) -> Any:

@@ -22,17 +22,21 @@ def boolean(text: str) -> bool | None:
     return False if text in FALSE else None
 
 
-def integer(text: str) -> int | None:
-    """As strconv.Atoi and strconv.ParseInt in base 10 on a 64-bit machine."""
+def atoi(text: str) -> int | str:
+    """As strconv.Atoi and strconv.ParseInt in base 10 on a 64-bit machine: the number, or Go's reason why not."""
     if not _DECIMAL.fullmatch(text):
-        return None
+        return "invalid syntax"
     digits = text.lstrip("+-").lstrip("0")
-    if len(digits) > len(str(_INT64)):
-        return None
-    value = int(digits or "0")
+    value = int(digits or "0") if len(digits) <= len(str(_INT64)) else 2 * _INT64  # too long to convert
     if text.startswith("-"):
         value = -value
-    return value if -_INT64 <= value < _INT64 else None
+    return value if -_INT64 <= value < _INT64 else "value out of range"
+
+
+def integer(text: str) -> int | None:
+    """As `atoi`, where nobody asks for the reason."""
+    value = atoi(text)
+    return value if isinstance(value, int) else None
 
 
 def base64(text: str) -> bytes | None:

@@ -131,6 +131,7 @@ class Rule:
     more is silent too. `neighbours` marks a rule that looks at other objects, which speaks in both profiles, by
     default warns, and is silent where they are unknown. `bad` and `good` are YAML whose last document is judged;
     those before it are in the cluster already, and an older version of the judged object makes it an update.
+    Where `mild_when` is true of a case the rule warns instead of denying.
     """
 
     id: str
@@ -145,4 +146,5 @@ class Rule:
     check: Check
     needs: tuple[str, ...] = ()
     neighbours: bool = False
+    mild_when: Callable[[Case], bool] | None = None
     operations: frozenset[Operation] = frozenset({Operation.CREATE, Operation.UPDATE})

@@ -52,7 +52,6 @@ class _Memory:
 
 
 _MEMORIES: dict[bytes, _Memory] = {}
-_NOTHING: frozenset[Any] = frozenset()
 
 
 class Remembered(Generic[Found]):
@@ -66,8 +65,6 @@ class Remembered(Generic[Found]):
 
     def __call__(self, case: Case) -> tuple[Found, ...]:
         memory = case.once(_memory)
-        if memory is None:
-            return tuple(self._look(case))
         found: tuple[Found, ...] | None = memory.found.get(self)
         if found is None:
             found = memory.found[self] = tuple(self._look(case))
@@ -78,14 +75,14 @@ class Remembered(Generic[Found]):
 
 def nothing_found(case: Case) -> AbstractSet[Any]:
     """The looks that are known to find nothing in this case."""
-    memory = case.once(_memory)
-    return _NOTHING if memory is None else memory.nothing
+    return case.once(_memory).nothing
 
 
-def _memory(case: Case) -> _Memory | None:
+def _memory(case: Case) -> _Memory:
+    """Of the content, or of this case alone where that is not worth remembering."""
     content = _content(case)
     if content is None:
-        return None
+        return _Memory()
     memory = _MEMORIES.get(content)
     if memory is None:
         memory = _Memory()

@@ -71,12 +71,12 @@ def is_denial(pattern: str) -> bool:
     return pattern.startswith("!")
 
 
-def match(pattern: str, text: str, separators: str = "", *, negation: bool = True) -> Verdict:
+def match(pattern: str, text: str, separators: str = "") -> Verdict:
     """One pattern of a project; one that denies is right where the rest does not match.
 
     So a denial that does not compile is always right.
     """
-    if negation and is_denial(pattern):
+    if is_denial(pattern):
         return _OPPOSITE.get(found := globs.match(pattern[1:], text, separators), found)
     return Verdict.YES if pattern == "*" else globs.match(pattern, text, separators)
 

@@ -1,10 +1,14 @@
 """Roles of a project: names, policies and groups, checked with the words of Argo CD's API server."""
 
 import re
-from functools import lru_cache
 
 from argocd.go import runes
 from argocd.judging.configuration import Version
+from argocd.projects.rule_ids import RefusalId
+from argocd.remembered import remembered
+
+_Problem = tuple[RefusalId, str]
+"""The rule that it belongs to, and what Argo CD says."""
 
 ROLLBACK_SINCE: Version = (3, 6)
 """Before it there was no action of that name."""
@@ -31,9 +35,6 @@ _MAY_BE_NO_CSV = re.compile(r'["\n]|^(?!p,)')
 _QUOTED = re.compile(r'"(?:[^"]|"")*"(,|$)')
 _UNQUOTED = re.compile(r'[^",]*(,|$)')
 
-_LONG = 1000
-"""Characters; longer texts are not worth remembering."""
-
 
 def role_name_problem(name: str) -> str:
     if _ROLE_NAME.fullmatch(name):
@@ -54,24 +55,22 @@ def is_object(project: str, text: str) -> bool:
     return text.startswith(project) and _OBJECT.fullmatch(text, len(project)) is not None
 
 
-def policy_problems(project: str, role: str, policy: str, *, version: Version) -> tuple[tuple[str, str], ...]:
-    """The rule that each problem belongs to, and what Argo CD says."""
+def policy_problems(project: str, role: str, policy: str, *, version: Version) -> tuple[_Problem, ...]:
     fine = _FINE.fullmatch(policy)
     if fine and fine.groups() == (project, role, project):
         return ()
-    problems = _problems if len(policy) <= _LONG else _problems.__wrapped__
-    return problems(project, role, policy, version)
+    return _problems(project, role, policy, version)
 
 
-@lru_cache(maxsize=4096)
-def _problems(project: str, role: str, policy: str, version: Version) -> tuple[tuple[str, str], ...]:
+@remembered(longest=1000, most=4096, length=lambda _project, _role, policy, _version: len(policy))
+def _problems(project: str, role: str, policy: str, version: Version) -> tuple[_Problem, ...]:
     rule = f"invalid policy rule '{policy}'"
     table, *parts = [part.strip(" ") for part in policy.split(",")]
     if table != "p" or len(parts) != _PARTS:
         return (("project/policy", f"{rule}: must be of the form: 'p, sub, res, act, obj, eft'"),)
     subject, resource, action, target, effect = parts
     expected = f"proj:{project}:{role}"
-    problems: list[tuple[str, str]] = []
+    problems: list[_Problem] = []
     if subject != expected:
         problems.append(("project/policy", f"{rule}: policy subject must be: '{expected}', not '{subject}'"))
     if resource not in _RESOURCES:
@@ -90,13 +89,8 @@ def _problems(project: str, role: str, policy: str, version: Version) -> tuple[t
     return tuple(problems)
 
 
+@remembered(longest=1000, most=4096)
 def group_problem(group: str) -> str:
-    problem = _group_problem if len(group) <= _LONG else _group_problem.__wrapped__
-    return problem(group)
-
-
-@lru_cache(maxsize=4096)
-def _group_problem(group: str) -> str:
     name = runes.trim(group)
     if len(name) > 1 and name.startswith('"') and name.endswith('"'):
         name = name[1:-1]

@@ -1,13 +1,11 @@
 """Sync windows: what Argo CD's API server checks, and which two are the same."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from argocd import reading
 from argocd.go import cron, durations, runes
 from argocd.judging.configuration import Version
-
-Window = Mapping[str, Any]
+from argocd.projects.rule_ids import RefusalId
 
 IDENTITY_SINCE: Version = (3, 2)
 """Before it two windows were the same if they had kind, schedule and duration in common."""
@@ -17,34 +15,34 @@ LONGEST_DESCRIPTION = 255
 TARGETS = ("applications", "namespaces", "clusters")
 
 
-def field_problems(kind: str, schedule: str, duration: str, description: str) -> list[tuple[str, str]]:
-    """Each field that is wrong and what Argo CD says of it, in the order in which it looks."""
-    problems = []
+def field_problems(
+    kind: str, schedule: str, duration: str, description: str
+) -> list[tuple[RefusalId, str, str]]:
+    """The rule, each field that is wrong and what Argo CD says of it, in the order in which it looks."""
+    problems: list[tuple[RefusalId, str, str]] = []
     if kind not in {"allow", "deny"}:
-        problems.append(("kind", f"kind '{kind}' mismatch: can only be allow or deny"))
+        problems.append(
+            ("project/sync-window-kind", "kind", f"kind '{kind}' mismatch: can only be allow or deny")
+        )
     read = cron.read(schedule)
     if not isinstance(read, cron.Schedule):
         reason = f"Argo CD panics on {read}" if isinstance(read, cron.SchedulePanicError) else read
-        problems.append(("schedule", f"cannot parse schedule '{schedule}': {reason}"))
+        problems.append(
+            ("project/sync-window-schedule", "schedule", f"cannot parse schedule '{schedule}': {reason}")
+        )
     if problem := durations.problem(duration):
-        problems.append(("duration", f"cannot parse duration '{duration}': {problem}"))
+        problems.append(
+            ("project/sync-window-duration", "duration", f"cannot parse duration '{duration}': {problem}")
+        )
     if description and len(runes.encode(description)) > LONGEST_DESCRIPTION:
-        problems.append(("description", "description must not exceed 255 characters"))
+        problems.append(
+            ("project/sync-window-description", "description", "description must not exceed 255 characters")
+        )
     return problems
-
-
-def panics(schedule: str) -> bool:
-    return isinstance(cron.read(schedule), cron.SchedulePanicError)
 
 
 def target_problem(kind: str, schedule: str, duration: str) -> str:
     return f"window '{kind}':'{schedule}':'{duration}' requires one of application, cluster or namespace"
-
-
-def problems(window: Window) -> list[str]:
-    """Everything that is wrong with one window by itself, in the order in which Argo CD looks."""
-    fields = (reading.text(window, key) for key in ("kind", "schedule", "duration", "description"))
-    return [problem for _, problem in field_problems(*fields)]
 
 
 def identity_of(
@@ -57,13 +55,3 @@ def identity_of(
     if version < IDENTITY_SINCE:
         return tuple(fields[:3])
     return (*fields[:3], *map(tuple, targets), fields[-1], and_operator is True)
-
-
-def identity(window: Window, *, version: Version) -> tuple[Any, ...]:
-    fields = [reading.text(window, key) for key in ("kind", "schedule", "duration", "timeZone")]
-    targets = [_texts(window, key) for key in TARGETS]
-    return identity_of(fields, targets, reading.value(window, "andOperator"), version=version)
-
-
-def _texts(window: Window, key: str) -> list[str]:
-    return [item if isinstance(item, str) else "" for item in reading.sequence(window, key)]

@@ -13,6 +13,7 @@ from argocd import globs
 from argocd.impersonation import derivation
 from argocd.judging.configuration import Version
 from argocd.projects import roles, sync_windows
+from argocd.projects.rule_ids import RefusalId
 
 _NOTHING: Mapping[str, Any] = {}
 _LISTS = (list, tuple)
@@ -32,7 +33,7 @@ class Code(StrEnum):
 class ValidationProblem:
     """`rule` is the id of the rule that reports it."""
 
-    rule: str
+    rule: RefusalId
     path: str
     message: str
     code: Code = Code.INVALID_ARGUMENT
@@ -66,7 +67,7 @@ class _Validation:
         self._accounts(spec)
 
     def _add(
-        self, rule: str, where: _Where, rest: str, message: str, code: Code = Code.INVALID_ARGUMENT
+        self, rule: RefusalId, where: _Where, rest: str, message: str, code: Code = Code.INVALID_ARGUMENT
     ) -> None:
         self.problems.append(ValidationProblem(rule, f"spec.{where[0]}[{where[1]}]{rest}", message, code))
 
@@ -208,8 +209,8 @@ class _Validation:
                 message = f"sync window with {named} already exists"
                 self._add("project/duplicate-sync-window", where, "", message, Code.ALREADY_EXISTS)
             seen.add(identity)
-            for key, problem in sync_windows.field_problems(*fields[:4]):
-                self._add(f"project/sync-window-{key}", where, f".{key}", problem, Code.NONE)
+            for rule, key, problem in sync_windows.field_problems(*fields[:4]):
+                self._add(rule, where, f".{key}", problem, Code.NONE)
             if not any(targets):
                 problem = sync_windows.target_problem(*fields[:3])
                 self._add("project/sync-window-target", where, "", problem, Code.OUT_OF_RANGE)

@@ -9,7 +9,7 @@ from argocd.applications import destinations, permissions, sources
 from argocd.globs import Verdict
 from argocd.judging.case import Action, Case, Finding, Kind, Profile, Rule
 from argocd.projects import pattern_lists
-from argocd.projects import permissions as projects
+from argocd.projects.permissions import application_namespace_permitted, effective_project
 from argocd.rules import examples
 
 
@@ -18,7 +18,7 @@ def _project(case: Case) -> Mapping[str, Any] | None:
     known = case.surroundings.neighbours.project(sources.project_of(_spec(case)))
     if not known:
         return None
-    return projects.effective_project(
+    return effective_project(
         known,
         settings=case.surroundings.settings,
         neighbours=case.surroundings.neighbours,
@@ -70,7 +70,7 @@ def _namespace(case: Case) -> Iterator[Finding]:
     if not project:
         return
     namespace = reading.text(case.object, "metadata", "namespace")
-    verdict = projects.application_namespace_permitted(
+    verdict = application_namespace_permitted(
         project,
         namespace=namespace,
         control_plane=case.surroundings.configuration.argocd.namespace,

@@ -11,7 +11,7 @@ from argocd.judging.case import Action, Case, Finding, Kind, Profile, Rule, Shar
 from argocd.judging.memo import Remembered
 from argocd.kubernetes_names import is_account
 from argocd.rules import examples
-from argocd.rules.project_spec import noticed
+from argocd.rules.project_rule import noticed
 
 ENTRIES = "spec.destinationServiceAccounts"
 _KUBE_SYSTEM = "kube-system"

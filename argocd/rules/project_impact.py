@@ -10,7 +10,7 @@ from argocd.judging.case import Action, Case, Finding, Operation, Profile, Rule
 from argocd.judging.neighbours import KnownCluster
 from argocd.projects.permissions import effective_project
 from argocd.rules import examples
-from argocd.rules.project_spec import PROJECT
+from argocd.rules.project_rule import PROJECT
 
 _NAMED = 5
 """Applications that a message names; the number of all of them is in it too."""

@@ -6,23 +6,19 @@ Its API server looks at none of them, but for those of destinationServiceAccount
 import re
 from collections.abc import Iterator, Mapping
 from enum import Enum, auto
-from functools import lru_cache
+from functools import partial
 from typing import Any
 
 from argocd import globs, reading
 from argocd.globs.surprises import SurpriseKind as Surprising
 from argocd.globs.surprises import surprises
 from argocd.go import filepath, regexp2
-from argocd.judging.case import Action, Case, Check, Finding, Profile, Rule
+from argocd.judging.case import Action, Case, Finding
 from argocd.judging.memo import Remembered
 from argocd.projects import pattern_lists, sync_windows
-from argocd.rules import examples
-from argocd.rules.project_spec import PROJECT, noticed
+from argocd.remembered import remembered
+from argocd.rules.project_rule import project_rule
 from argocd.settings import git_urls
-
-_LONG = 300
-"""Characters; longer patterns are not worth remembering."""
-
 
 _HARMLESS_TEXT = r"(?:[A-Za-z0-9.:@_-][A-Za-z0-9.:@_/-]*\*{0,2}|\*{1,2})"
 """What most patterns are: text with a star at its end means the same everywhere."""
@@ -118,9 +114,10 @@ def _entries(
 def _problems(pattern: str, place: _Place) -> tuple[_Problem, ...]:
     if _HARMLESS.fullmatch(pattern):
         return ()
-    return (_remembered if len(pattern) <= _LONG else _judged)(pattern, place)
+    return _judged(pattern, place)
 
 
+@remembered(longest=300, most=4096)
 def _judged(pattern: str, place: _Place) -> tuple[_Problem, ...]:
     if place is _Place.REPOSITORY:
         return _repository(pattern)
@@ -135,9 +132,6 @@ def _judged(pattern: str, place: _Place) -> tuple[_Problem, ...]:
         said = f"'{pattern}' denies nothing: there are no denials in this list"
         return (("project/denial-unsupported", said), *_glob(pattern))
     return tuple(_glob(pattern))
-
-
-_remembered = lru_cache(maxsize=4096)(_judged)
 
 
 def _repository(pattern: str) -> tuple[_Problem, ...]:
@@ -204,29 +198,7 @@ HINTS = {
 _READS = tuple(f"spec.{key}" for key in _LISTS)
 
 
-def _rule(
-    rule: str,
-    *,
-    title: str,
-    explanation: str,
-    bad: str,
-    good: str,
-    action: Action = Action.DENY,
-    reads: tuple[str, ...] = _READS,
-    check: Check | None = None,
-) -> Rule:
-    return Rule(
-        id=rule,
-        kinds=PROJECT,
-        profile=Profile.RECOMMENDED,
-        action=action,
-        reads=reads,
-        title=title,
-        explanation=explanation,
-        bad=examples.project(spec=bad),
-        good=examples.project(spec=good),
-        check=check or noticed(rule, _found),
-    )
+_rule = partial(project_rule, check=_found, reads=_READS, action=Action.DENY)
 
 
 def _in_namespace(pattern: str) -> str:
@@ -323,6 +295,6 @@ RULES = (
         bad="namespaceResourceBlacklist: [{group: '', kind: '[Secret'}]",
         good="namespaceResourceBlacklist: [{group: '', kind: Secret}]",
         reads=tuple(f"spec.{key}" for key in _KIND_LISTS),
-        check=noticed("project/kind-pattern", _kinds),
+        check=_kinds,
     ),
 )

@@ -2,16 +2,17 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from argocd import names, reading
 from argocd.globs import Verdict
-from argocd.judging.case import Action, Case, Check, Finding, Profile, Rule
+from argocd.judging.case import Case, Finding
 from argocd.judging.memo import Remembered
 from argocd.projects import pattern_lists
 from argocd.projects.permissions import destination_permitted
 from argocd.rules import examples
-from argocd.rules.project_spec import PROJECT, noticed
+from argocd.rules.project_rule import project_rule
 from argocd.settings import git_urls
 
 _EVERYTHING = frozenset({"*", "**", "/.*/", "/^.*$/", "//"})
@@ -194,31 +195,7 @@ def _signature_keys(case: Case) -> Iterator[Finding]:
         )
 
 
-def _warned(
-    rule: str,
-    *,
-    reads: tuple[str, ...],
-    title: str,
-    explanation: str,
-    bad: str,
-    good: str,
-    needs: tuple[str, ...] = (),
-    check: Check | None = None,
-) -> Rule:
-    return Rule(
-        id=rule,
-        kinds=PROJECT,
-        profile=Profile.RECOMMENDED,
-        action=Action.WARN,
-        reads=reads,
-        title=title,
-        explanation=explanation,
-        bad=bad if bad.startswith("apiVersion") else examples.project(spec=bad),
-        good=good if good.startswith("apiVersion") else examples.project(spec=good),
-        needs=needs,
-        check=check or noticed(rule, _odd),
-    )
-
+_warned = partial(project_rule, check=_odd)
 
 _SERVER = "server: https://kubernetes.default.svc"
 _DESTINATIONS = ("spec.destinations", "spec.permitOnlyProjectScopedClusters")

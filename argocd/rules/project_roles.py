@@ -1,6 +1,7 @@
 """What Argo CD's API server refuses in a project's roles: their names, policies and groups."""
 
-from argocd.rules.project_spec import refused
+from argocd.agents.autonomous_projects import is_rewritten_mirror
+from argocd.rules.project_rule import refused
 
 _ROLES = ("spec.roles",)
 _NAMED = ("spec.roles", "metadata.name")
@@ -25,6 +26,7 @@ RULES = (
     refused(
         "project/duplicate-role",
         reads=_ROLES,
+        mild_when=is_rewritten_mirror,
         title="Roles have different names",
         explanation="Tokens and policies name a role, so there can be only one of a name.",
         hint="Merge the two roles, or rename one of them.",
@@ -43,6 +45,7 @@ RULES = (
     refused(
         "project/duplicate-policy",
         reads=_ROLES,
+        mild_when=is_rewritten_mirror,
         title="Policies of a role are different",
         explanation="The same policy twice in one role.",
         hint="Remove one of the two.",
@@ -92,6 +95,7 @@ RULES = (
     refused(
         "project/duplicate-group",
         reads=_ROLES,
+        mild_when=is_rewritten_mirror,
         title="Groups of a role are different",
         explanation="The same group twice in one role.",
         hint="Remove one of the two.",

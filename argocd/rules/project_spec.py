@@ -1,56 +1,10 @@
 """What Argo CD's API server refuses in a project: destinations, sources, accounts, and shapes that fit no field.
 
-Roles and sync windows have modules of their own. All of them ask one validation of the whole project.
+Roles and sync windows have modules of their own.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-
-from argocd.judging.case import Action, Case, Check, Finding, Kind, Profile, Rule, SharedLook
-from argocd.judging.memo import Remembered
-from argocd.projects.validation import ValidationProblem, validate
-from argocd.rules import examples
-
-PROJECT = frozenset({Kind.PROJECT})
-
-
-@Remembered
-def problems_of(case: Case) -> list[ValidationProblem]:
-    return validate(case.object, version=case.surroundings.configuration.argocd.version)
-
-
-def reported(rule: str, hint: str) -> Check:
-    def tell(_case: Case, problems: Sequence[ValidationProblem]) -> Iterable[Finding]:
-        return [Finding(rule, one.path, one.message, hint) for one in problems if one.rule == rule]
-
-    return SharedLook(problems_of, tell)
-
-
-def noticed(rule: str, notice: Callable[[Case], Sequence[Finding]]) -> Check:
-    """Of the findings that one look at the project makes for several rules, those of this one."""
-
-    def tell(_case: Case, found: Sequence[Finding]) -> Iterable[Finding]:
-        return [finding for finding in found if finding.rule == rule]
-
-    return SharedLook(notice, tell)
-
-
-def refused(
-    rule: str, *, reads: tuple[str, ...], title: str, explanation: str, hint: str, bad: str, good: str
-) -> Rule:
-    """A rule for one thing that the API server refuses; the examples are what stands under `spec`."""
-    return Rule(
-        id=rule,
-        kinds=PROJECT,
-        profile=Profile.PARITY,
-        action=Action.DENY,
-        reads=reads,
-        title=title,
-        explanation=explanation,
-        bad=examples.project(spec=bad),
-        good=examples.project(spec=good),
-        check=reported(rule, hint),
-    )
-
+from argocd.agents.autonomous_projects import is_rewritten_mirror
+from argocd.rules.project_rule import refused
 
 _SERVER = "server: https://kubernetes.default.svc"
 
@@ -79,6 +33,7 @@ RULES = (
     refused(
         "project/duplicate-destination",
         reads=("spec.destinations",),
+        mild_when=is_rewritten_mirror,
         title="Destinations are different",
         explanation=(
             "Two entries with the same server and namespace. Where there is no server its place is taken by the "
@@ -91,6 +46,7 @@ RULES = (
     refused(
         "project/duplicate-source-namespace",
         reads=("spec.sourceNamespaces",),
+        mild_when=is_rewritten_mirror,
         title="Source namespaces are different",
         explanation="The same namespace or pattern twice.",
         hint="Remove one of the two.",
@@ -109,6 +65,7 @@ RULES = (
     refused(
         "project/duplicate-source-repo",
         reads=("spec.sourceRepos",),
+        mild_when=is_rewritten_mirror,
         title="Source repositories are different",
         explanation="The same text twice. Two texts that mean the same repository are not noticed.",
         hint="Remove one of the two.",
@@ -130,6 +87,7 @@ RULES = (
     refused(
         "project/duplicate-destination-service-account",
         reads=("spec.destinationServiceAccounts",),
+        mild_when=is_rewritten_mirror,
         title="Entries of destinationServiceAccounts are different",
         explanation="Two entries with the same server and namespace: the second would never be used.",
         hint="Remove one of the two.",

@@ -1,17 +1,16 @@
 """Sync windows: what Argo CD's API server refuses, and what it takes and does not do."""
 
-from functools import lru_cache
+from functools import partial
 
 from argocd import reading
+from argocd.agents.autonomous_projects import is_rewritten_mirror
 from argocd.go import cron, durations, time_zones
-from argocd.judging.case import Action, Case, Finding, Profile, Rule
+from argocd.judging.case import Case, Finding
 from argocd.judging.memo import Remembered
-from argocd.rules import examples
-from argocd.rules.project_spec import PROJECT, noticed, refused
+from argocd.remembered import remembered
+from argocd.rules.project_rule import project_rule, refused
 
 _WINDOWS = ("spec.syncWindows",)
-_LONG = 300
-"""Characters; longer texts are not worth remembering."""
 
 
 @Remembered
@@ -20,13 +19,12 @@ def _odd(case: Case) -> list[Finding]:
     found: list[Finding] = []
     for index, window in enumerate(reading.sequence(case.object, "spec", "syncWindows")):
         schedule, duration, zone = reading.fields(window, ("schedule", "duration", "timeZone"))
-        judge = _oddities if len(schedule) + len(duration) + len(zone) <= _LONG else _oddities.__wrapped__
-        for rule, field, message, hint in judge(schedule, duration, zone):
+        for rule, field, message, hint in _oddities(schedule, duration, zone):
             found.append(Finding(rule, f"spec.syncWindows[{index}].{field}", message, hint))
     return found
 
 
-@lru_cache(maxsize=1024)
+@remembered(longest=300, most=1024, length=lambda *texts: sum(map(len, texts)))
 def _oddities(schedule: str, duration: str, zone: str) -> tuple[tuple[str, str, str, str], ...]:
     """The rule, the field, what is odd and what to do."""
     odd = []
@@ -82,20 +80,7 @@ def _listed(*windows: str) -> str:
     return "\n".join(["syncWindows:", *windows])
 
 
-def _warned(rule: str, *, title: str, explanation: str, bad: str, good: str) -> Rule:
-    return Rule(
-        id=rule,
-        kinds=PROJECT,
-        profile=Profile.RECOMMENDED,
-        action=Action.WARN,
-        reads=_WINDOWS,
-        title=title,
-        explanation=explanation,
-        bad=examples.project(spec=_listed(bad)),
-        good=examples.project(spec=_listed(good)),
-        check=noticed(rule, _odd),
-    )
-
+_warned = partial(project_rule, check=_odd, reads=_WINDOWS)
 
 _BLOCKS = "While a project has such a window every sync of the applications that it is about is blocked."
 
@@ -103,6 +88,7 @@ RULES = (
     refused(
         "project/duplicate-sync-window",
         reads=_WINDOWS,
+        mild_when=is_rewritten_mirror,
         title="Sync windows are different",
         explanation=(
             "Two windows of the same kind, schedule, duration, time zone and lists; manualSync, syncOverrun and the "
@@ -168,15 +154,15 @@ RULES = (
             "Argo CD takes UTC for a zone that it does not know, and notes it in its log alone: the window opens at "
             "another hour than it says. A zone in the schedule and one in timeZone are added up."
         ),
-        bad=_window(more=", timeZone: europe/paris"),
-        good=_window(more=", timeZone: Europe/Paris"),
+        bad=_listed(_window(more=", timeZone: europe/paris")),
+        good=_listed(_window(more=", timeZone: Europe/Paris")),
     ),
     _warned(
         "project/sync-window-never-open",
         title="A sync window opens",
         explanation="Argo CD takes a duration of nothing or less, and the window then never opens.",
-        bad=_window(duration="0s"),
-        good=_window(duration="1h"),
+        bad=_listed(_window(duration="0s")),
+        good=_listed(_window(duration="1h")),
     ),
     _warned(
         "project/sync-window-always-open",
@@ -185,7 +171,7 @@ RULES = (
             "A duration as long as the time between two openings, or a schedule that never comes true (the 31st of "
             "February): the window is open all the time. A deny window of that kind blocks every sync for ever."
         ),
-        bad=_window(duration="24h"),
-        good=_window(duration="2h"),
+        bad=_listed(_window(duration="24h")),
+        good=_listed(_window(duration="2h")),
     ),
 )

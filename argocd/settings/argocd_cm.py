@@ -33,12 +33,8 @@ class TrackingMethod(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImpersonationSwitch:
-    """`by_released_key` and `by_proposed_key` say which switch is on, `enabled` what that means here."""
-
     enabled: bool = False
     enforced: bool = True
-    by_released_key: bool = False
-    by_proposed_key: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,8 +126,6 @@ def _impersonation(data: Mapping[str, Any], configuration: Configuration) -> Imp
         enforced=(
             version < ENFORCED_KEY_SINCE or reading.text(data, names.IMPERSONATION_ENFORCED_KEY) != "false"
         ),
-        by_released_key=released,
-        by_proposed_key=proposed,
     )
 
 

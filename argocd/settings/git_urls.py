@@ -5,20 +5,13 @@ Go's net/url cannot read, `ssh://git@host:org/repo` for one, becomes empty, and 
 """
 
 import re
-from functools import lru_cache
 
 from argocd.go import net_url, runes
+from argocd.remembered import remembered
 
 _PLAIN = re.compile(r"https?://[a-z0-9.-]+(?::[0-9]+)?(?:/[a-z0-9_.~/*-]*)?")
 """What most are, and what stays as it is when it is read and written again."""
 _SSH = re.compile(r"(ssh://)?([^/:]*?)@[^@]+")
-
-_LONG = 2000
-"""Characters; longer ones are not worth remembering."""
-
-
-def normalize(url: str) -> str:
-    return _remembered(url) if len(url) <= _LONG else _normalize(url)
 
 
 def is_plain(url: str) -> bool:
@@ -32,7 +25,8 @@ def same(one: str, other: str) -> bool:
     return bool(normalized) and normalized == normalize(other)
 
 
-def _normalize(url: str) -> str:
+@remembered(longest=2000, most=4096)
+def normalize(url: str) -> str:
     url = runes.lower(runes.trim(url))
     bare = url.removesuffix(".git")
     if is_plain(bare):
@@ -41,6 +35,3 @@ def _normalize(url: str) -> str:
         # A colon after the host would count as the beginning of a port.
         url = f"ssh://{url.replace(':', '/', 1)}"
     return (net_url.rewritten(url.removesuffix(".git")) or "").removeprefix("ssh://")
-
-
-_remembered = lru_cache(maxsize=4096)(_normalize)

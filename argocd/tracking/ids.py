@@ -12,9 +12,6 @@ from typing import Any
 from argocd import reading
 from argocd.kubernetes_names import LABEL_LIMIT
 
-FORMAT_ERROR = (
-    "wrong resource tracking format, should be <application-name>:<group>/<kind>:<namespace>/<name>"
-)
 TRUNCATION_ERROR = "unable to truncate label to not end with a special character"
 
 

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from datetime import date
 from typing import Any
 
+from argocd import names
+from argocd.engine.directory import Directory
 from argocd.engine.judge import judge
 from argocd.judging.case import Case, Kind, Operation, Surroundings, User
 from argocd.judging.configuration import Configuration
-from argocd.judging.neighbours import Nothing
 from argocd.settings.argocd_cm import Settings
 from scripts.bench.figures import Figure, side_by_side
 
@@ -23,7 +24,11 @@ TODAY = date(2026, 9, 1)
 HOSTILE = 10_000
 """Characters of a pattern that somebody wrote to keep us busy."""
 
-SURROUNDINGS = Surroundings(settings=Settings(), configuration=Configuration(), neighbours=Nothing())
+SURROUNDINGS = Surroundings(
+    settings=Settings(),
+    configuration=Configuration(),
+    neighbours=Directory(argocd_namespace=names.DEFAULT_NAMESPACE),
+)
 WRITER = User(user="ada", groups=("system:authenticated",))
 
 _fresh = itertools.count(1)

@@ -16,6 +16,7 @@ from argocd.agents.identity import (
 )
 from argocd.agents.messages import Message
 from argocd.agents.namespaces import at_agent
+from argocd.agents.own_annotations import OPERATION_DONE
 from argocd.reading import mapping, text, value
 from kube.errors import AlreadyExistsError, NotFoundError
 from kube.resources import APPLICATIONS, NAMESPACES
@@ -23,7 +24,7 @@ from kube.store import Object, Store
 from sidecars.agent.settings import AgentSettings, OnRecreate
 from sidecars.agent.state import AgentState
 from sidecars.mirroring.drift import DriftGuard
-from sidecars.mirroring.kinds import APPLICATION, OPERATION_DONE
+from sidecars.mirroring.kinds import APPLICATION
 from sidecars.mirroring.writer import HasToGoError, MirrorWriter, WriteBusyError
 from tiphys.errors import ObjectError
 

@@ -6,6 +6,7 @@ from argocd.agents.copies import operation_applied, terminated
 from argocd.agents.identity import matches_source, source_uid
 from argocd.agents.messages import Message
 from argocd.agents.namespaces import at_agent
+from argocd.agents.own_annotations import OPERATION_DONE
 from argocd.agents.routing import Mode
 from argocd.reading import mapping, text
 from kube.resources import APPLICATIONS
@@ -13,7 +14,7 @@ from kube.store import Object
 from sidecars.agent.settings import AgentSettings
 from sidecars.agent.state import AgentState
 from sidecars.mirroring.drift import DriftGuard
-from sidecars.mirroring.kinds import APPLICATION, OPERATION_DONE, RESTORED, operation_digest
+from sidecars.mirroring.kinds import APPLICATION, RESTORED, operation_digest
 from sidecars.mirroring.writer import MirrorWriter, WriteBusyError
 from sidecars.wire.events import Event
 from tiphys import logs

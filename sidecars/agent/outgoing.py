@@ -115,9 +115,9 @@ class AgentOutgoing:
             change = WatchedChange.UPDATED
             if not _is_news(kind, before, after):
                 return
-        telling = own_object_changed(change, mode=self._settings.mode, tracked=before is not None)
-        if telling.message is not None:
-            self._tell(telling.message, kind, some)
+        message = own_object_changed(change, mode=self._settings.mode, tracked=before is not None)
+        if message is not None:
+            self._tell(message, kind, some)
 
 
 def _is_news(kind: SyncedKind, old: Object, new: Object) -> bool:

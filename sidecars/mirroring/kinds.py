@@ -11,6 +11,7 @@ from argocd import names
 from argocd.agents.checksums import ChecksumError, TrackedKind, spec_checksum
 from argocd.agents.identity import source_uid
 from argocd.agents.messages import Message, Target
+from argocd.agents.own_annotations import MARKS, annotations_without
 from argocd.reading import mapping, value
 from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, SECRETS
 from kube.store import Object, Resource
@@ -19,25 +20,9 @@ from sidecars.wire.events import PREFIX, Event, EventType, object_event
 from sidecars.wire.events import Target as WireTarget
 from sidecars.wire.json_objects import read_object
 
-OPERATION_DONE = "tiphys.dev/operation"
-"""Annotation of an agent's Application: which of its principal's operations was carried out last."""
-
 RESTORED = "tiphysrestored"
 """An extension attribute: this operation may have been given before, by a principal that has restarted."""
 
-# Written by either side for itself: no part of what the other one has told.
-_MARKS = frozenset(
-    {
-        names.SOURCE_UID,
-        names.PRINCIPAL_UID,
-        names.NAMESPACE_REMAPPED,
-        names.LAST_APPLIED,
-        names.LAST_UPDATED,
-        names.NOTIFIED,
-        names.REFRESH,
-        OPERATION_DONE,
-    }
-)
 DIGEST_BYTES = 16
 
 
@@ -109,7 +94,7 @@ def digest(kind: SyncedKind, item: Mapping[str, Any], *, with_status: bool = Fal
         content,
         source_uid(item),
         mapping(item, "metadata", "labels"),
-        _told_annotations(item),
+        annotations_without(item, MARKS),
         # The two ends' names of a cluster differ, not the namespace in it.
         value(item, "spec", "destination", "namespace"),
         # On a principal no controller would remove a project's: they are not kept there.
@@ -137,8 +122,3 @@ def status_digest(application: Mapping[str, Any]) -> bytes:
 def operation_digest(application: Mapping[str, Any]) -> str:
     told = orjson.dumps(value(application, "operation"), option=orjson.OPT_SORT_KEYS)
     return blake2b(told, digest_size=DIGEST_BYTES, person=b"operation").hexdigest()
-
-
-def _told_annotations(item: Mapping[str, Any]) -> dict[str, Any]:
-    annotations = mapping(item, "metadata", "annotations")
-    return {key: part for key, part in annotations.items() if key not in _MARKS}

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from argocd import names
 from argocd.agents.routing import Mode
 from certs import sources
 from certs.key_pair import Material
@@ -20,8 +21,8 @@ from sidecars.principal.metrics import PrincipalMetrics
 from sidecars.principal.principal import Principal, identity
 from sidecars.principal.settings import QUEUE_BYTES, PrincipalSettings
 from sidecars.process.leadership import Leadership, ReplicaOptions
-from sidecars.wire.auth import blocklist
 from sidecars.wire.auth.authenticator import Rules
+from sidecars.wire.auth.blocklist import Blocklist
 from sidecars.wire.auth.methods import Method
 from sidecars.wire.auth.tokens import Tokens
 from sidecars.wire.auth.trust import Trust
@@ -175,7 +176,7 @@ class PrincipalProcess:
             CONFIG_MAPS,
             projection=whole,
             namespace=self._serving.settings.namespace,
-            field_selector=f"metadata.name={blocklist.CONFIG_MAP}",
+            field_selector=f"metadata.name={names.TLS_BLOCKLIST}",
         )
         cache.subscribe(note)
         async with asyncio.TaskGroup() as group:
@@ -183,7 +184,7 @@ class PrincipalProcess:
             while True:
                 await changed.wait()
                 changed.clear()
-                found = blocklist.Blocklist.of(held[0])
+                found = Blocklist.of(held[0])
                 if found.unreadable:
                     log.warning("keys of the blocklist are no fingerprints", keys=list(found.unreadable)[:5])
                 await server.swap_blocklist(found)

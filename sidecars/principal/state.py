@@ -7,7 +7,7 @@ from typing import Any
 
 from argocd import names
 from argocd.agents import ignore_sync
-from argocd.agents.identity import under_first_identity
+from argocd.agents.identity import has_source, under_first_identity
 from argocd.agents.index import AgentIndex
 from argocd.agents.project_copies import bare_name, prefixed_name, project_for_agent
 from argocd.agents.routing import (
@@ -18,7 +18,7 @@ from argocd.agents.routing import (
     project_of_repository,
     route_project,
 )
-from argocd.reading import mapping, sequence, text
+from argocd.reading import sequence, text
 from argocd.settings import secrets
 from kube.cache import Cache
 from kube.projections import without_managed_fields
@@ -186,7 +186,7 @@ class HubState:
         for application in self.applications.find("agent", agent):
             if (
                 text(application, "metadata", "namespace") == agent
-                and names.SOURCE_UID in mapping(application, "metadata", "annotations")
+                and has_source(application)
                 and not ignore_sync.is_ignored(application)
             ):
                 yield APPLICATION, application
@@ -253,7 +253,7 @@ def _possible_agents(application: Object) -> Iterable[Hashable]:
 
 
 def _mirrored_agent(project: Object) -> Iterable[Hashable]:
-    if names.SOURCE_UID not in mapping(project, "metadata", "annotations"):
+    if not has_source(project):
         return []
     return [name for name in sequence(project, "spec", "sourceNamespaces")[:1] if isinstance(name, str)]
 

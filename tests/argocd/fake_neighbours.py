@@ -1,11 +1,11 @@
-"""A few objects that are known to exist, answering as the caches would."""
+"""Neighbours of which nothing is known, and a few that are known to exist, answering as the caches would."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from argocd import reading
-from argocd.judging.neighbours import KnownCluster, Nothing
+from argocd.judging.neighbours import KnownCluster
 from argocd.tracking.ids import truncate
 
 Objects = list[Mapping[str, Any]]
@@ -18,6 +18,58 @@ def name_of(thing: Mapping[str, Any]) -> str:
 def _deploys(application: Mapping[str, Any]) -> list[Any]:
     keys = ("destination", "source", "sources", "sourceHydrator")
     return [reading.value(application, "spec", key) for key in keys]
+
+
+class Nothing:
+    """Knows no neighbour: what a rule meets in a pipeline that was given one file."""
+
+    def project(self, name: str) -> Mapping[str, Any] | None:
+        return None
+
+    def clusters_by_name(self, name: str) -> Sequence[KnownCluster] | None:
+        return None
+
+    def clusters_by_server(self, server: str) -> Sequence[KnownCluster] | None:
+        return None
+
+    def clusters_of_project(self, project: str) -> Sequence[KnownCluster] | None:
+        return None
+
+    def repositories_of_project(self, project: str) -> Sequence[str] | None:
+        return None
+
+    def repositories_by_url(self, url: str, project: str) -> Sequence[str] | None:
+        return None
+
+    def application(self, namespace: str, name: str) -> Mapping[str, Any] | None:
+        return None
+
+    def applications_of_project(self, project: str) -> Sequence[Mapping[str, Any]] | None:
+        return None
+
+    def applications_like(self, application: Mapping[str, Any]) -> Sequence[Mapping[str, Any]] | None:
+        return None
+
+    def applications_listing(
+        self,
+        group: str,
+        kind: str,
+        namespace: str,
+        name: str,
+    ) -> Sequence[Mapping[str, Any]] | None:
+        return None
+
+    def applications_labelled(self, label: str) -> Sequence[Mapping[str, Any]] | None:
+        return None
+
+    def application_count(self) -> int | None:
+        return None
+
+    def service_account(self, namespace: str, name: str) -> bool | None:
+        return None
+
+    def is_sync_account(self, namespace: str, name: str) -> bool | None:
+        return None
 
 
 @dataclass

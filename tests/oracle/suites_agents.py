@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from argocd import names
-from argocd.agents import acceptance as reception
 from argocd.agents import identity, routing
+from argocd.agents.acceptance import Acceptance, principal_accepts
 from argocd.agents.checksums import (
     ChecksumError,
     ResourceKey,
@@ -97,8 +97,8 @@ def _role_line(given: Any) -> str:
 def _at_principal(given: Any) -> Any:
     message = Message(given["event"])
     mode = Mode(given.get("mode", "autonomous"))
-    acceptance = reception.principal_accepts(Target.PROJECT, message, mode=mode)
-    if acceptance is not reception.Acceptance.APPLY:
+    acceptance = principal_accepts(Target.PROJECT, message, mode=mode)
+    if acceptance is not Acceptance.APPLY:
         return {"error": str(acceptance)}
     told = given.get("input", {})
     project = {

@@ -9,7 +9,8 @@ from argocd import names
 from argocd.agents import ignore_sync
 from argocd.applications import application_sets, destinations, permissions, sources, sync_annotations
 from argocd.go import net_url
-from argocd.judging.neighbours import KnownCluster, Nothing
+from argocd.judging.neighbours import KnownCluster
+from tests.argocd.fake_neighbours import Nothing
 
 
 @dataclass

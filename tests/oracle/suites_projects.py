@@ -9,10 +9,11 @@ from argocd.applications.destinations import IN_CLUSTER
 from argocd.globs import Verdict
 from argocd.go import cron, durations, time_zones
 from argocd.judging.neighbours import KnownCluster
-from argocd.projects import pattern_lists, permissions, roles, sync_windows, validation
+from argocd.projects import pattern_lists, permissions, roles, validation
 from argocd.projects.pattern_lists import ListMode
 from argocd.projects.validation import Code, ValidationProblem
 from argocd.settings import git_urls
+from tests.argocd import sync_window
 
 HEAD = (3, 6)
 """The cases are those of the unreleased version."""
@@ -40,7 +41,7 @@ def _first(problems: Iterable[ValidationProblem]) -> dict[str, Any]:
 def _validate(project: Mapping[str, Any]) -> dict[str, Any]:
     """ValidateProject alone; the API server reads the policies as CSV afterwards."""
     problems = validation.validate(project, version=HEAD)
-    if any(sync_windows.panics(window.get("schedule", "")) for window in _windows(project)):
+    if any(sync_window.panics(window.get("schedule", "")) for window in _windows(project)):
         return {"panic": True, **_first(problems)}
     return _first(problem for problem in problems if problem.rule != POLICY_SYNTAX)
 
@@ -67,9 +68,9 @@ def _policy(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _window(window: Mapping[str, Any]) -> dict[str, Any]:
-    if sync_windows.panics(window.get("schedule", "")):
+    if sync_window.panics(window.get("schedule", "")):
         return {"panic": True}
-    problems = sync_windows.problems(window)
+    problems = sync_window.problems(window)
     zone = window.get("timeZone") or "UTC"
     return {
         **_said(problems[0] if problems else "", Code.NONE),
@@ -78,8 +79,8 @@ def _window(window: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _same_window(pair: Any) -> dict[str, Any]:
-    one, other = (sync_windows.identity(window, version=HEAD) for window in pair)
-    return {"same": one == other}
+    one, other = pair
+    return {"same": sync_window.are_same(one, other, version=HEAD)}
 
 
 def _schedule(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,7 +111,8 @@ def _glob_in_list(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _project_glob(given: Mapping[str, Any]) -> dict[str, Any]:
-    return _verdict(pattern_lists.match(given["pattern"], given["text"], negation=given["neg"]), "match")
+    match = pattern_lists.match if given["neg"] else globs.match
+    return _verdict(match(given["pattern"], given["text"]), "match")
 
 
 def _same_url(pair: Any) -> dict[str, Any]:

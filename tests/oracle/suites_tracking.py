@@ -8,17 +8,20 @@ from argocd.impersonation import derivation
 from argocd.kubernetes_names import is_dns_label
 from argocd.settings import resource_filters
 from argocd.settings.argocd_cm import ResourceFilter, Settings, TrackingMethod
-from argocd.tracking import ids
-from argocd.tracking import marks as tracking
+from argocd.tracking import ids, marks
 
 HEAD = (3, 6)
 RELEASED = (3, 5, 1)
+FORMAT_ERROR = (
+    "wrong resource tracking format, should be <application-name>:<group>/<kind>:<namespace>/<name>"
+)
+"""Argo CD's words, which Tiphys never says."""
 
 
 def _parse(text: str) -> dict[str, Any]:
     found = ids.parse_released(text)
     if found is None:
-        return {"valid": False, "value": None, "error": ids.FORMAT_ERROR}
+        return {"valid": False, "value": None, "error": FORMAT_ERROR}
     parts = ("application", "group", "kind", "namespace", "name")
     return {"valid": True, "value": {part: getattr(found, part) for part in parts}}
 
@@ -38,10 +41,10 @@ def _settings(given: Mapping[str, Any], *, method: str, installation_id: str | N
     )
 
 
-def _marked(thing: Mapping[str, Any], marks: tracking.TrackingMarks) -> dict[str, Any]:
+def _marked(thing: Mapping[str, Any], written: marks.TrackingMarks) -> dict[str, Any]:
     metadata = thing.get("metadata") or {}
-    labels = {**(metadata.get("labels") or {}), **marks.labels}
-    annotations = {**(metadata.get("annotations") or {}), **marks.annotations}
+    labels = {**(metadata.get("labels") or {}), **written.labels}
+    annotations = {**(metadata.get("annotations") or {}), **written.annotations}
     return {**thing, "metadata": {**metadata, "labels": labels, "annotations": annotations}}
 
 
@@ -50,7 +53,7 @@ def _set_and_get(given: Mapping[str, Any]) -> dict[str, Any]:
     writer = _settings(given, method=method, installation_id=written_id)
     reader = _settings(given, method=method, installation_id=given.get("readerInstallationID", written_id))
     try:
-        marks = tracking.marks_for(
+        written = marks.marks_for(
             given["object"],
             application=given["app"],
             settings=writer,
@@ -58,20 +61,20 @@ def _set_and_get(given: Mapping[str, Any]) -> dict[str, Any]:
         )
     except ids.TruncationError as error:
         return {"error": str(error), "errorFull": str(error)}
-    marked = _marked(given["object"], marks)
+    marked = _marked(given["object"], written)
     return {
         "labels": marked["metadata"]["labels"],
         "annotations": marked["metadata"]["annotations"],
-        "getAppName": tracking.application_of(marked, settings=reader, version=HEAD),
+        "getAppName": marks.application_of(marked, settings=reader, version=HEAD),
     }
 
 
 def _remove(given: Mapping[str, Any]) -> dict[str, Any]:
     bare = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "my-service"}}
     writer = _settings(given, method=given["setMethod"], installation_id="some-installation-id")
-    marked = _marked(bare, tracking.marks_for(bare, application=given.get("app", "my-app"), settings=writer))
+    marked = _marked(bare, marks.marks_for(bare, application=given.get("app", "my-app"), settings=writer))
     remover = _settings(given, method=given["removeMethod"], installation_id=None)
-    left = tracking.unmarked(marked, settings=remover)
+    left = marks.unmarked(marked, settings=remover)
     metadata = marked["metadata"]
     return {
         "removed": [
@@ -84,7 +87,7 @@ def _remove(given: Mapping[str, Any]) -> dict[str, Any]:
 def _self_reference(given: Mapping[str, Any]) -> dict[str, Any]:
     settings = _settings(given, method=given["method"], installation_id=given.get("installationID"))
     return {
-        "selfReferenced": tracking.is_self_referencing(
+        "selfReferenced": marks.is_self_referencing(
             given["live"], desired=given["config"], settings=settings, version=HEAD
         )
     }
@@ -97,8 +100,8 @@ def _installation_id(given: Mapping[str, Any]) -> dict[str, Any]:
         annotations[names.INSTALLATION_ID] = given["objectInstallationIDAnnotation"]
     thing = {"metadata": {"annotations": annotations}}
     return {
-        "tracked_in_2.13_to_3.5.1": bool(tracking.tracking_id(thing, settings=settings, version=RELEASED)),
-        "tracked_in_3.6": bool(tracking.tracking_id(thing, settings=settings, version=HEAD)),
+        "tracked_in_2.13_to_3.5.1": bool(marks.tracking_id(thing, settings=settings, version=RELEASED)),
+        "tracked_in_3.6": bool(marks.tracking_id(thing, settings=settings, version=HEAD)),
     }
 
 

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from argocd import names
+from argocd.tracking.completion import DEFAULT_KINDS
 
 Object = dict[str, Any]
 
@@ -30,13 +31,16 @@ MUTATE_SECONDS = 2
 
 ARGOCD_RESOURCES = ("applications", "applicationsets", "appprojects")
 
-TRACKED = {
-    "": ("configmaps", "persistentvolumeclaims", "secrets", "serviceaccounts", "services"),
-    "apps": ("daemonsets", "deployments", "statefulsets"),
-    "batch": ("cronjobs", "jobs"),
-    "networking.k8s.io": ("ingresses",),
-}
-"""The kinds whose tracking metadata is completed by default; never `*`."""
+
+def _tracked() -> dict[str, tuple[str, ...]]:
+    by_group: dict[str, list[str]] = {}
+    for group, kind in sorted(DEFAULT_KINDS):
+        by_group.setdefault(group, []).append(f"{kind.lower()}{'es' if kind.endswith('s') else 's'}")
+    return {group: tuple(plurals) for group, plurals in by_group.items()}
+
+
+TRACKED = _tracked()
+"""The kinds whose tracking metadata is completed by default, as the API server calls them; never `*`."""
 
 
 class Failing(StrEnum):

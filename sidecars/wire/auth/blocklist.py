@@ -12,8 +12,6 @@ from cryptography import x509
 
 from certs.key_pair import fingerprint
 
-CONFIG_MAP = "argocd-agent-tls-blocklist"
-
 _FINGERPRINT = re.compile(r"[0-9A-F]{64}")
 
 

@@ -8,7 +8,6 @@ from argocd import names
 from argocd.agents.acceptance import (
     Acceptance,
     Drift,
-    Telling,
     WatchedChange,
     agent_accepts,
     deletion_of_mirror,
@@ -70,24 +69,23 @@ def test_an_agent_takes_what_its_mode_allows(
 
 
 @pytest.mark.parametrize(
-    ("mode", "change", "before", "own", "telling"),
+    ("mode", "change", "before", "message"),
     [
-        (AUTONOMOUS, WatchedChange.ADDED, False, False, Telling(Message.CREATE, tracked=True)),
-        (MANAGED, WatchedChange.ADDED, False, False, Telling(None, tracked=True)),
-        (AUTONOMOUS, WatchedChange.ADDED, True, False, Telling(None, tracked=True)),
-        (AUTONOMOUS, WatchedChange.UPDATED, True, False, Telling(Message.SPEC_UPDATE, tracked=True)),
-        (MANAGED, WatchedChange.UPDATED, True, False, Telling(None, tracked=True)),
-        (AUTONOMOUS, WatchedChange.UPDATED, False, False, Telling(None, tracked=False)),
-        (AUTONOMOUS, WatchedChange.UPDATED, True, True, Telling(None, tracked=True)),
-        (AUTONOMOUS, WatchedChange.DELETED, True, False, Telling(Message.DELETE, tracked=False)),
-        (MANAGED, WatchedChange.DELETED, True, False, Telling(None, tracked=True)),
-        (AUTONOMOUS, WatchedChange.DELETED, False, False, Telling(Message.DELETE, tracked=False)),
+        (AUTONOMOUS, WatchedChange.ADDED, False, Message.CREATE),
+        (MANAGED, WatchedChange.ADDED, False, None),
+        (AUTONOMOUS, WatchedChange.ADDED, True, None),
+        (AUTONOMOUS, WatchedChange.UPDATED, True, Message.SPEC_UPDATE),
+        (MANAGED, WatchedChange.UPDATED, True, None),
+        (AUTONOMOUS, WatchedChange.UPDATED, False, None),
+        (AUTONOMOUS, WatchedChange.DELETED, True, Message.DELETE),
+        (MANAGED, WatchedChange.DELETED, True, None),
+        (AUTONOMOUS, WatchedChange.DELETED, False, Message.DELETE),
     ],
 )
 def test_what_an_agent_tells_of_its_own_projects(
-    *, mode: Mode, change: WatchedChange, before: bool, own: bool, telling: Telling
+    *, mode: Mode, change: WatchedChange, before: bool, message: Message | None
 ) -> None:
-    assert own_object_changed(change, mode=mode, tracked=before, own_write=own) == telling
+    assert own_object_changed(change, mode=mode, tracked=before) is message
 
 
 COPY = application(metadata={"annotations": {names.SOURCE_UID: "u"}})

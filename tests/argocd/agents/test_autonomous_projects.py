@@ -24,9 +24,9 @@ from argocd.agents.autonomous_projects import (
 from argocd.agents.project_copies import settled_project
 from argocd.judging.case import Case, Kind, Operation, Surroundings, User
 from argocd.judging.configuration import Agents, Configuration, Role
-from argocd.judging.neighbours import Nothing
 from argocd.settings.argocd_cm import Settings
 from tests.argocd.agents.agent_objects import NAMES, OBJECTS, application, project, projects
+from tests.argocd.fake_neighbours import Nothing
 
 PLAIN = Configuration()
 CONFIGURED = Configuration(

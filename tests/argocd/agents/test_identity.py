@@ -16,6 +16,7 @@ from argocd.agents.identity import (
     application_action,
     compare_application,
     deletion_action,
+    has_source,
     is_managed,
     matches_source,
     mirror_action,
@@ -232,6 +233,14 @@ def test_after_a_failover_an_object_is_sent_as_the_one_that_the_agents_know() ->
 def test_a_mirror_takes_no_name_that_is_somebody_elses(existing: Any, action: IdentityAction) -> None:
     mirror = {**local(source="1"), "spec": {"sourceNamespaces": ["a"]}}
     assert mirror_action(existing, mirror) is action
+
+
+@pytest.mark.parametrize(("annotations", "marked"), [({}, False), ({names.SOURCE_UID: ""}, True)])
+def test_an_empty_uid_marks_a_copy_of_nobody_knows_what(annotations: dict[str, str], *, marked: bool) -> None:
+    item = {"metadata": {"annotations": annotations}}
+    assert has_source(item) is marked
+    assert not is_managed(item)
+    assert not has_source(None)
 
 
 def test_an_object_with_a_source_is_managed() -> None:

@@ -5,8 +5,8 @@ import pytest
 
 from argocd import names
 from argocd.applications import application_sets
-from argocd.judging.neighbours import KnownCluster, Nothing
-from tests.argocd.fake_neighbours import Neighbourhood
+from argocd.judging.neighbours import KnownCluster
+from tests.argocd.fake_neighbours import Neighbourhood, Nothing
 
 
 def spec_of(*generators: Any, name: str = "shop-{{.env}}", **more: Any) -> dict[str, Any]:

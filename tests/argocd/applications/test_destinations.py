@@ -5,8 +5,8 @@ import pytest
 from argocd import names
 from argocd.applications import destinations
 from argocd.applications.destinations import Resolution
-from argocd.judging.neighbours import KnownCluster, Nothing
-from tests.argocd.fake_neighbours import Neighbourhood
+from argocd.judging.neighbours import KnownCluster
+from tests.argocd.fake_neighbours import Neighbourhood, Nothing
 
 EAST = KnownCluster(server="https://east.example.com", name="east")
 WEST = KnownCluster(server="https://west.example.com", name="west")

@@ -4,9 +4,9 @@ import pytest
 
 from argocd.applications import permissions
 from argocd.applications.destinations import Resolution
-from argocd.judging.neighbours import KnownCluster, Nothing
+from argocd.judging.neighbours import KnownCluster
 from argocd.settings.argocd_cm import Settings
-from tests.argocd.fake_neighbours import Neighbourhood
+from tests.argocd.fake_neighbours import Neighbourhood, Nothing
 from tests.argocd.rules.asking import application, ask
 
 GIT = "https://git.example.com/shop.git"

@@ -7,13 +7,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argocd.engine.configuration_file import parse_configuration, parse_text
-from argocd.judging import configuration as policy
 from argocd.judging.case import Action, Profile
-from argocd.judging.configuration import Configuration
+from argocd.judging.configuration import (
+    Agents,
+    ArgoCD,
+    Behaviour,
+    Configuration,
+    Enforcement,
+    Exemption,
+    ImpersonationOptions,
+    InstallationIds,
+    NamespacePolicy,
+    Role,
+    Tracking,
+    TrackingFormat,
+    group_of,
+)
 from argocd.rules.catalogue import CATALOGUE
 
 RULE = CATALOGUE[0].id
-GROUP = policy.group_of(RULE)
+GROUP = group_of(RULE)
 
 FULL = f"""
 profile: parity
@@ -68,15 +81,13 @@ def test_every_key_is_read() -> None:
     assert parse_text(FULL) == (
         Configuration(
             profile=Profile.PARITY,
-            enforcement=policy.Enforcement.WARN,
+            enforcement=Enforcement.WARN,
             rules={RULE: Action.OFF, GROUP: Action.AUDIT},
             namespaces=(
-                policy.NamespacePolicy(
-                    match="team-*", profile=Profile.RECOMMENDED, rules={GROUP: Action.WARN}
-                ),
+                NamespacePolicy(match="team-*", profile=Profile.RECOMMENDED, rules={GROUP: Action.WARN}),
             ),
             exemptions=(
-                policy.Exemption(
+                Exemption(
                     rules=(RULE,),
                     namespaces=("argocd",),
                     names=("legacy-*",),
@@ -86,24 +97,24 @@ def test_every_key_is_read() -> None:
                     reason="ticket 4711",
                 ),
             ),
-            role=policy.Role.STANDBY,
-            argocd=policy.ArgoCD(
+            role=Role.STANDBY,
+            argocd=ArgoCD(
                 namespace="gitops", version=(3, 6, 0), identities=("system:serviceaccount:gitops:*",)
             ),
-            agents=policy.Agents(
+            agents=Agents(
                 autonomous=("edge-*",),
                 identity="system:serviceaccount:agents:(?P<agent>[a-z-]+)",
                 principal_identities=("p",),
                 agent_identities=("a",),
                 replica_identities=("r",),
             ),
-            tracking=policy.Tracking(
-                format=policy.TrackingFormat.BOTH,
+            tracking=Tracking(
+                format=TrackingFormat.BOTH,
                 kinds=("Rollout.argoproj.io",),
                 neutralize_copies=True,
-                installation_id=policy.InstallationIds.OFF,
+                installation_id=InstallationIds.OFF,
             ),
-            impersonation=policy.ImpersonationOptions(behaviour=policy.Behaviour.PROPOSAL, check_writer=True),
+            impersonation=ImpersonationOptions(behaviour=Behaviour.PROPOSAL, check_writer=True),
         ),
         [],
     )

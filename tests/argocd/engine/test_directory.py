@@ -1,6 +1,7 @@
 """The directory answers as a search through all objects would, after any sequence of changes."""
 
 import base64
+import inspect
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from argocd.engine.directory import Directory, Shelf, key_of
 from argocd.engine.summaries import summarize, summarize_secret
+from argocd.judging.neighbours import Neighbours
 
 MARKER = "s3cr3t-marker"
 
@@ -233,3 +235,13 @@ def test_any_sequence_of_changes_leaves_it_equal_to_a_search(
 
 def _names(found: Any) -> list[str]:
     return sorted(key_of(thing)[1] for thing in found)
+
+
+def test_nothing_is_known_where_nothing_was_seen() -> None:
+    unknown: Neighbours = Directory(argocd_namespace="argocd")
+    questions = [name for name in vars(Neighbours) if not name.startswith("_")]
+    assert len(questions) > 10
+    for name in questions:
+        question = getattr(unknown, name)
+        arguments = [""] * len(inspect.signature(question).parameters)
+        assert question(*arguments) is None, name

@@ -25,8 +25,8 @@ from argocd.judging.case import (
 )
 from argocd.judging.configuration import Configuration, Exemption, NamespacePolicy
 from argocd.judging.memo import Remembered
-from argocd.judging.neighbours import Nothing
 from argocd.settings.argocd_cm import Settings
+from tests.argocd.fake_neighbours import Nothing
 
 TODAY = date(2026, 9, 1)
 
@@ -43,6 +43,7 @@ def rule(
     action: Action = Action.DENY,
     operations: frozenset[Operation] = frozenset({Operation.CREATE, Operation.UPDATE}),
     check: Check | None = None,
+    mild_when: Callable[[Case], bool] | None = None,
 ) -> Rule:
     return Rule(
         id=f"project/{name}",
@@ -56,6 +57,7 @@ def rule(
         good="",
         check=check or finding_of(f"project/{name}"),
         operations=operations,
+        mild_when=mild_when,
     )
 
 
@@ -175,6 +177,17 @@ def test_rules_about_operations_and_finalizers_only_warn() -> None:
     assert [judgement.action for judgement in judge(syncing, today=TODAY, rules=rules)] == [Action.WARN]
     also_changed = case(project(operation={}, spec={"field": 2}), old=project())
     assert [judgement.action for judgement in judge(also_changed, today=TODAY, rules=rules)] == [Action.DENY]
+
+
+def test_a_rule_says_itself_when_it_only_warns() -> None:
+    rules = [
+        rule("mild", mild_when=lambda case: case.writer.user == "ada"),
+        rule("audit", action=Action.AUDIT, mild_when=lambda _: True),
+        rule("stern"),
+    ]
+    for writer, first in (("ada", Action.WARN), ("bob", Action.DENY)):
+        found = judge(case(writer=User(user=writer)), today=TODAY, rules=rules)
+        assert [judgement.action for judgement in found] == [first, Action.AUDIT, Action.DENY]
 
 
 def test_a_refresh_request_is_no_change_of_the_annotations() -> None:

@@ -102,11 +102,11 @@ def test_what_nobody_closes_is_read_once(pattern: str) -> None:
 
 
 def test_a_few_long_expressions_are_remembered_apart_from_short_ones() -> None:
-    before = regexp2._short.cache_info()
+    before = regexp2.compiled.short.cache_info()
     first = regexp2.compiled("a" * 1001)
     assert first.search is not None
     assert regexp2.compiled("a" * 1001) is first
-    assert regexp2._short.cache_info() == before
+    assert regexp2.compiled.short.cache_info() == before
     for number in range(5):
         regexp2.compiled("b" * (1001 + number))
     assert regexp2.compiled("a" * 1001) is not first

@@ -46,6 +46,18 @@ def test_what_is_no_integer_is_none(text: str) -> None:
     assert strconv.integer(text) is None
 
 
+@pytest.mark.parametrize("text", ["", "1.0", "+", "9" * 30 + "x"])
+def test_go_calls_it_bad_syntax(text: str) -> None:
+    assert strconv.atoi(text) == "invalid syntax"
+
+
+@pytest.mark.parametrize(
+    "text", ["9223372036854775808", "-9223372036854775809", "9" * 1000, "-" + "9" * 1000]
+)
+def test_go_calls_it_out_of_range(text: str) -> None:
+    assert strconv.atoi(text) == "value out of range"
+
+
 @given(st.binary())
 def test_base64_of_anything_is_read_back(data: bytes) -> None:
     encoded = base64.encodebytes(data).decode()  # with a line break every 76 characters

@@ -15,8 +15,7 @@ from argocd.impersonation.derivation import (
     is_forbidden,
     user_of,
 )
-from argocd.judging import configuration as policy
-from argocd.judging.configuration import Behaviour, Configuration
+from argocd.judging.configuration import ArgoCD, Behaviour, Configuration, ImpersonationOptions
 from argocd.settings.argocd_cm import ImpersonationSwitch, Settings
 
 SERVER = "https://kubernetes.default.svc"
@@ -161,8 +160,8 @@ def test_what_happens_without_a_match_depends_on_who_is_asked(
         server=SERVER,
         settings=Settings(impersonation=impersonation),
         configuration=Configuration(
-            argocd=policy.ArgoCD(version=version),
-            impersonation=policy.ImpersonationOptions(behaviour=behaviour),
+            argocd=ArgoCD(version=version),
+            impersonation=ImpersonationOptions(behaviour=behaviour),
         ),
     )
     assert found == expected
@@ -174,7 +173,7 @@ def test_the_proposals_default_account_is_the_destinations() -> None:
         entries=(),
         server=SERVER,
         settings=Settings(impersonation=ImpersonationSwitch(enabled=True)),
-        configuration=Configuration(impersonation=policy.ImpersonationOptions(behaviour=Behaviour.PROPOSAL)),
+        configuration=Configuration(impersonation=ImpersonationOptions(behaviour=Behaviour.PROPOSAL)),
     )
     assert found.user == "system:serviceaccount:shop:default"
 
@@ -186,6 +185,6 @@ def test_a_match_is_the_same_for_everybody() -> None:
             entries=[entry()],
             server=SERVER,
             settings=Settings(impersonation=ImpersonationSwitch(enabled=True)),
-            configuration=Configuration(impersonation=policy.ImpersonationOptions(behaviour=behaviour)),
+            configuration=Configuration(impersonation=ImpersonationOptions(behaviour=behaviour)),
         )
         assert found.user == "system:serviceaccount:shop:sa"

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from argocd.impersonation.derivation import AccountOutcome, Derivation, account_for, entries_of
-from argocd.judging import configuration as policy
-from argocd.judging.configuration import Behaviour, Configuration
+from argocd.judging.configuration import Behaviour, Configuration, ImpersonationOptions
 from argocd.settings.argocd_cm import ImpersonationSwitch, Settings
 
 SERVER = "https://kubernetes.default.svc"
@@ -39,7 +38,7 @@ def synced_as(
         entries=entries_of(used),
         server=server,
         settings=Settings(impersonation=ImpersonationSwitch(enabled=True)),
-        configuration=Configuration(impersonation=policy.ImpersonationOptions(behaviour=behaviour)),
+        configuration=Configuration(impersonation=ImpersonationOptions(behaviour=behaviour)),
     )
 
 

@@ -10,8 +10,8 @@ from argocd.judging import memo
 from argocd.judging.case import Case, Kind, Surroundings
 from argocd.judging.configuration import ArgoCD, Configuration
 from argocd.judging.memo import Remembered, nothing_found
-from argocd.judging.neighbours import Nothing
 from argocd.settings.argocd_cm import Settings
+from tests.argocd.fake_neighbours import Nothing
 
 SURROUNDINGS = Surroundings(settings=Settings(), configuration=Configuration(), neighbours=Nothing())
 

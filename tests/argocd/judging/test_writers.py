@@ -2,12 +2,11 @@
 
 import pytest
 
-from argocd.judging import configuration as policy
 from argocd.judging import writers
 from argocd.judging.case import Surroundings, User
-from argocd.judging.configuration import Configuration
-from argocd.judging.neighbours import Nothing
+from argocd.judging.configuration import Agents, ArgoCD, Configuration
 from argocd.settings.argocd_cm import ImpersonationSwitch, Settings
+from tests.argocd.fake_neighbours import Nothing
 
 
 class Projects(Nothing):
@@ -63,12 +62,12 @@ def test_a_service_account_has_a_namespace_and_a_name(user: str, expected: tuple
     ],
 )
 def test_argocd_is_its_writing_accounts_and_what_is_configured(writer: User, *, expected: bool) -> None:
-    configuration = Configuration(argocd=policy.ArgoCD(identities=("system:serviceaccount:gitops:*",)))
+    configuration = Configuration(argocd=ArgoCD(identities=("system:serviceaccount:gitops:*",)))
     assert writers.is_argocd(writer, surroundings(configuration=configuration)) is expected
 
 
 def test_an_empty_writer_is_nobody_even_with_a_glob_for_everybody() -> None:
-    configuration = Configuration(argocd=policy.ArgoCD(identities=("*",)))
+    configuration = Configuration(argocd=ArgoCD(identities=("*",)))
     assert not writers.is_argocd(User(), surroundings(configuration=configuration))
 
 
@@ -82,7 +81,7 @@ def test_an_account_that_a_project_names_is_argocd_while_impersonation_is_on() -
 
 def test_the_sidecars_are_told_by_their_accounts() -> None:
     configuration = Configuration(
-        agents=policy.Agents(
+        agents=Agents(
             principal_identities=("principal@*",),
             agent_identities=("agent@*",),
             replica_identities=("replica@*",),
@@ -112,7 +111,7 @@ def test_the_sidecars_are_told_by_their_accounts() -> None:
 )
 def test_a_configured_expression_names_the_agent_of_a_writer(user: str, agent: str) -> None:
     configuration = Configuration(
-        agents=policy.Agents(identity="system:serviceaccount:agents:(?P<agent>[a-z0-9-]+)")
+        agents=Agents(identity="system:serviceaccount:agents:(?P<agent>[a-z0-9-]+)")
     )
     assert writers.agent_named(User(user=user), configuration) == agent
     assert writers.is_agent(User(user=user), configuration) is bool(agent)
@@ -123,7 +122,7 @@ def test_without_an_expression_no_writer_belongs_to_an_agent() -> None:
 
 
 def test_an_agent_group_that_took_no_part_names_nobody() -> None:
-    configuration = Configuration(agents=policy.Agents(identity="x|(?P<agent>y)"))
+    configuration = Configuration(agents=Agents(identity="x|(?P<agent>y)"))
     assert writers.agent_named(User(user="x"), configuration) == ""
 
 

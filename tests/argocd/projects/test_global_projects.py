@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from argocd.judging.neighbours import Neighbours, Nothing
+from argocd.judging.neighbours import Neighbours
 from argocd.projects.global_projects import global_projects_of, selects
 from argocd.settings.argocd_cm import GlobalProject, Settings
-from tests.argocd.fake_neighbours import Neighbourhood
+from tests.argocd.fake_neighbours import Neighbourhood, Nothing
 
 
 def project(name: str, **labels: str) -> dict[str, Any]:

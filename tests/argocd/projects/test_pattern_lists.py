@@ -46,5 +46,5 @@ def test_a_denial_is_right_where_the_rest_does_not_match(pattern: str, text: str
 
 
 def test_where_there_are_no_denials_an_exclamation_mark_is_a_character() -> None:
-    assert pattern_lists.match("!shop", "!shop", negation=False) is Verdict.YES
-    assert pattern_lists.match("!shop", "other", negation=False) is Verdict.NO
+    assert pattern_lists.in_list(["!shop"], "!shop") is Verdict.YES
+    assert pattern_lists.in_list(["!shop"], "other") is Verdict.NO

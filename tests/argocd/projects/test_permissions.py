@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from argocd.globs import Verdict
-from argocd.judging.neighbours import KnownCluster, Nothing
+from argocd.judging.neighbours import KnownCluster
 from argocd.projects import permissions
 from argocd.settings.argocd_cm import GlobalProject, Settings
-from tests.argocd.fake_neighbours import Neighbourhood
+from tests.argocd.fake_neighbours import Neighbourhood, Nothing
 
 IN_CLUSTER = "https://kubernetes.default.svc"
 

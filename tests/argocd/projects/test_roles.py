@@ -124,10 +124,13 @@ def test_a_line_of_csv_is_judged_as_argo_cd_reads_it(line: str, problem: str) ->
 
 
 def test_long_texts_are_judged_and_not_remembered() -> None:
-    before = roles._problems.cache_info().currsize, roles._group_problem.cache_info().currsize
+    before = roles._problems.short.cache_info().currsize, roles.group_problem.short.cache_info().currsize
     assert problems(GOOD + "x" * 2000)
     assert roles.group_problem(" " + "x" * 2000)
-    assert (roles._problems.cache_info().currsize, roles._group_problem.cache_info().currsize) == before
+    assert (
+        roles._problems.short.cache_info().currsize,
+        roles.group_problem.short.cache_info().currsize,
+    ) == before
 
 
 @given(st.text(max_size=60))

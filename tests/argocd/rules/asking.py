@@ -6,9 +6,10 @@ from typing import Any
 from argocd.judging.case import Case, Finding, Operation, Surroundings, User
 from argocd.judging.configuration import Configuration
 from argocd.judging.kinds import kind_of
-from argocd.judging.neighbours import Neighbours, Nothing
+from argocd.judging.neighbours import Neighbours
 from argocd.rules.catalogue import CATALOGUE
 from argocd.settings.argocd_cm import Settings
+from tests.argocd.fake_neighbours import Nothing
 
 RULES = {rule.id: rule for rule in CATALOGUE}
 CONTROLLER = User(user="system:serviceaccount:argocd:argocd-application-controller")

@@ -11,11 +11,11 @@ from argocd import names
 from argocd.engine.judge import judge
 from argocd.judging.case import Case, Kind, Operation, Rule, Surroundings, User
 from argocd.judging.configuration import Agents, Configuration, Role
-from argocd.judging.neighbours import Neighbours, Nothing
+from argocd.judging.neighbours import Neighbours
 from argocd.rules import agent_mirrors, agent_projects
 from argocd.settings.argocd_cm import Settings
 from tests.argocd.agents.agent_objects import OBJECTS, application, repository
-from tests.argocd.fake_neighbours import Neighbourhood
+from tests.argocd.fake_neighbours import Neighbourhood, Nothing
 
 RULES = (*agent_projects.RULES, *agent_mirrors.RULES)
 TODAY = date(2026, 9, 1)

@@ -2,9 +2,8 @@ from typing import Any
 
 import pytest
 
-from argocd.judging.neighbours import Nothing
 from argocd.settings.argocd_cm import Settings
-from tests.argocd.fake_neighbours import Neighbourhood
+from tests.argocd.fake_neighbours import Neighbourhood, Nothing
 from tests.argocd.rules.asking import application_set, ask
 
 LIST = {"list": {"elements": [{"env": "a"}, {"env": "b"}]}}

@@ -4,9 +4,9 @@ import pytest
 
 from argocd import names
 from argocd.judging.case import User
-from argocd.judging.neighbours import KnownCluster, Nothing
+from argocd.judging.neighbours import KnownCluster
 from argocd.settings.argocd_cm import Settings, TrackingMethod
-from tests.argocd.fake_neighbours import Neighbourhood
+from tests.argocd.fake_neighbours import Neighbourhood, Nothing
 from tests.argocd.rules.asking import CONTROLLER, application, ask
 
 GIT = "https://git.example.com/shop.git"

@@ -1,19 +1,24 @@
 """The rules as a whole."""
 
+import ast
 import re
 from datetime import date
 from importlib import import_module
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+import argocd
 from argocd import rules
 from argocd.engine.judge import judge
 from argocd.judging.case import Action, Operation, Rule
 from argocd.judging.ratchet import path_of
+from argocd.projects.rule_ids import RefusalId
 from argocd.rules.catalogue import CATALOGUE
 from tests.argocd.cases import case_of
 
+ID = r"[a-z]+(-[a-z]+)*/[a-z0-9]+(-[a-z0-9]+)*"
 EVERY_RULE = [pytest.param(rule, id=rule.id) for rule in CATALOGUE]
 
 
@@ -28,9 +33,24 @@ def test_every_module_of_rules_is_listed() -> None:
         assert set(getattr(module, "RULES", ())) <= set(CATALOGUE), f"{file.name} is not listed"
 
 
+def test_every_problem_of_a_projects_validation_has_its_rule() -> None:
+    assert set(get_args(RefusalId)) <= {rule.id for rule in CATALOGUE}
+
+
+def test_every_id_that_the_code_names_is_that_of_a_rule() -> None:
+    ids = {rule.id for rule in CATALOGUE}
+    groups = {rule.partition("/")[0] for rule in ids}
+    for file in Path(argocd.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                group, slash, _ = node.value.partition("/")
+                named = slash and group in groups and re.fullmatch(ID, node.value)
+                assert not named or node.value in ids, f"{file}:{node.lineno} names no rule: {node.value}"
+
+
 @pytest.mark.parametrize("rule", EVERY_RULE)
 def test_a_rule_can_be_documented(rule: Rule) -> None:
-    assert re.fullmatch(r"[a-z]+(-[a-z]+)*/[a-z0-9]+(-[a-z0-9]+)*", rule.id)
+    assert re.fullmatch(ID, rule.id)
     assert rule.title
     assert not rule.title.endswith(".")
     assert "\n" not in rule.title

@@ -7,9 +7,9 @@ import pytest
 
 from argocd.engine.judge import judge
 from argocd.judging.case import Case, Rule
-from argocd.judging.neighbours import Nothing
 from argocd.rules.catalogue import CATALOGUE
 from tests.argocd.cases import case_of
+from tests.argocd.fake_neighbours import Nothing
 
 TODAY = date(2026, 9, 1)
 GROUPS = frozenset(

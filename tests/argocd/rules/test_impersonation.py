@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 
 from argocd import names
-from argocd.judging import configuration as policy
 from argocd.judging.case import Case, Finding, Kind, Surroundings
-from argocd.judging.configuration import Behaviour, Configuration
-from argocd.judging.neighbours import KnownCluster, Neighbours, Nothing
+from argocd.judging.configuration import ArgoCD, Behaviour, Configuration, ImpersonationOptions
+from argocd.judging.neighbours import KnownCluster, Neighbours
 from argocd.rules import impersonation, impersonation_matching
 from argocd.settings.argocd_cm import GlobalProject, ImpersonationSwitch, Settings
-from tests.argocd.fake_neighbours import Neighbourhood
+from tests.argocd.fake_neighbours import Neighbourhood, Nothing
 
 RULE = {
     rule.id.removeprefix("impersonation/"): rule
@@ -241,7 +240,7 @@ def test_a_destination_that_no_entry_matches_is_found(
             Settings(known=True, impersonation=ImpersonationSwitch(enabled=True, enforced=False)),
             Configuration(),
         ),
-        (ON, Configuration(impersonation=policy.ImpersonationOptions(behaviour=Behaviour.PROPOSAL))),
+        (ON, Configuration(impersonation=ImpersonationOptions(behaviour=Behaviour.PROPOSAL))),
     ],
 )
 def test_a_missing_entry_matters_only_where_syncs_then_fail(
@@ -264,7 +263,7 @@ def test_entries_of_global_projects_count_since_they_are_appended() -> None:
     used = project(destinations=[HERE])
 
     def found(neighbours: Neighbours, *version: int) -> int:
-        configuration = Configuration(argocd=policy.ArgoCD(version=version))
+        configuration = Configuration(argocd=ArgoCD(version=version))
         return len(
             findings(
                 "destination-without-account",

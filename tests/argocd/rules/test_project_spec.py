@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from argocd.judging.case import Case, Kind, Operation, Rule, Surroundings
 from argocd.judging.configuration import Configuration
-from argocd.judging.neighbours import KnownCluster, Nothing
+from argocd.judging.neighbours import KnownCluster
 from argocd.rules.catalogue import CATALOGUE
 from argocd.settings.argocd_cm import Settings
 from tests.argocd.cases import case_of
-from tests.argocd.fake_neighbours import Neighbourhood
+from tests.argocd.fake_neighbours import Neighbourhood, Nothing
 from tests.argocd.rules.asking import ask, project
 
 OURS = [rule for rule in CATALOGUE if rule.id.startswith("project/")]

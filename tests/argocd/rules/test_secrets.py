@@ -8,10 +8,10 @@ import yaml
 
 from argocd.engine.judge import judge
 from argocd.judging.case import Kind
-from argocd.judging.neighbours import KnownCluster, Nothing
+from argocd.judging.neighbours import KnownCluster
 from argocd.rules.catalogue import CATALOGUE
 from tests.argocd.cases import case_of
-from tests.argocd.fake_neighbours import Neighbourhood
+from tests.argocd.fake_neighbours import Neighbourhood, Nothing
 from tests.argocd.rules.asking import RULES, ask, secret
 
 GIT = "https://git.example.com/shop.git"

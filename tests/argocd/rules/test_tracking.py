@@ -6,13 +6,12 @@ from typing import Any
 import pytest
 
 from argocd import names
-from argocd.judging import configuration as policy
 from argocd.judging.case import Case, Kind, Surroundings, User
-from argocd.judging.configuration import Configuration, TrackingFormat
-from argocd.judging.neighbours import Neighbours, Nothing
+from argocd.judging.configuration import Configuration, Tracking, TrackingFormat
+from argocd.judging.neighbours import Neighbours
 from argocd.rules.tracking import RULES
 from argocd.settings.argocd_cm import ResourceFilter, Settings, TrackingMethod
-from tests.argocd.fake_neighbours import Neighbourhood
+from tests.argocd.fake_neighbours import Neighbourhood, Nothing
 
 ADA = User(user="ada")
 ARGOCD = User(user="system:serviceaccount:argocd:argocd-application-controller")
@@ -97,7 +96,7 @@ def test_an_id_that_argocd_writes_is_no_copy() -> None:
     [(TrackingFormat.RELEASED, 1), (TrackingFormat.PROPOSED, 1), (TrackingFormat.BOTH, 2)],
 )
 def test_ids_are_judged_in_the_configured_format(tracking_format: TrackingFormat, found: int) -> None:
-    configuration = Configuration(tracking=policy.Tracking(format=tracking_format))
+    configuration = Configuration(tracking=Tracking(format=tracking_format))
     copied = config_map(COPIED_ID, annotations={names.PROPOSED_TRACKING_ID: "shop;/ConfigMap/shop/shapes"})
     broken = config_map("x", annotations={names.PROPOSED_TRACKING_ID: "y"})
     assert len(messages("copied-id", copied, configuration=configuration)) == found

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argocd import names
-from argocd.judging import configuration as policy
-from argocd.judging.configuration import Configuration
+from argocd.judging.configuration import ArgoCD, Behaviour, Configuration, ImpersonationOptions
 from argocd.settings.argocd_cm import (
     GlobalProject,
     ImpersonationSwitch,
@@ -18,7 +17,7 @@ from argocd.settings.argocd_cm import (
 
 
 def of_version(*version: int) -> Configuration:
-    return Configuration(argocd=policy.ArgoCD(version=version))
+    return Configuration(argocd=ArgoCD(version=version))
 
 
 def read(data: dict[str, object], configuration: Configuration | None = None) -> Settings:
@@ -78,7 +77,7 @@ def test_the_installation_id_has_three_states() -> None:
         ({names.PROPOSED_IMPERSONATION_KEY: "true"}, Configuration(), False, True),
         (
             {names.PROPOSED_IMPERSONATION_KEY: "true"},
-            Configuration(impersonation=policy.ImpersonationOptions(behaviour=policy.Behaviour.PROPOSAL)),
+            Configuration(impersonation=ImpersonationOptions(behaviour=Behaviour.PROPOSAL)),
             True,
             True,
         ),
@@ -91,13 +90,9 @@ def test_impersonation_is_switched_by_the_key_that_counts_here(
     assert (found.enabled, found.enforced) == (enabled, enforced)
 
 
-def test_which_switch_was_used_is_remembered() -> None:
-    assert read({names.PROPOSED_IMPERSONATION_KEY: "true"}).impersonation == ImpersonationSwitch(
-        by_proposed_key=True
-    )
-    assert read({names.IMPERSONATION_ENABLED_KEY: "true"}).impersonation == ImpersonationSwitch(
-        enabled=True, by_released_key=True
-    )
+def test_the_proposals_switch_alone_switches_nothing_in_a_released_argo_cd() -> None:
+    assert read({names.PROPOSED_IMPERSONATION_KEY: "true"}).impersonation == ImpersonationSwitch()
+    assert read({names.IMPERSONATION_ENABLED_KEY: "true"}).impersonation == ImpersonationSwitch(enabled=True)
 
 
 def test_resource_filters_and_global_projects_are_yaml_in_a_string() -> None:

@@ -67,9 +67,9 @@ def test_two_spellings_are_the_same_repository() -> None:
 
 
 def test_long_urls_are_not_remembered() -> None:
-    before = git_urls._remembered.cache_info().currsize
+    before = git_urls.normalize.short.cache_info().currsize
     assert git_urls.normalize("https://x/" + "a" * 3000 + ".git") == "https://x/" + "a" * 3000
-    assert git_urls._remembered.cache_info().currsize == before
+    assert git_urls.normalize.short.cache_info().currsize == before
 
 
 @given(st.text(st.sampled_from("ah:/@%[]{}#?.é \t*0\ud800"), max_size=20))

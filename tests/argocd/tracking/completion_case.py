@@ -6,9 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from argocd import names
-from argocd.judging import configuration as policy
 from argocd.judging.case import Surroundings, User
-from argocd.judging.configuration import Configuration, TrackingFormat
+from argocd.judging.configuration import Configuration, Tracking, TrackingFormat
 from argocd.judging.neighbours import KnownCluster
 from argocd.settings.argocd_cm import Settings, TrackingMethod
 from argocd.tracking.completion import NOTHING, Completion, complete
@@ -127,4 +126,4 @@ def by(method: TrackingMethod, **more: Any) -> Settings:
 
 
 def in_format(tracking_format: TrackingFormat, **more: Any) -> Configuration:
-    return Configuration(tracking=policy.Tracking(format=tracking_format, **more))
+    return Configuration(tracking=Tracking(format=tracking_format, **more))

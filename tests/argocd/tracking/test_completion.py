@@ -8,9 +8,8 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from argocd import names
-from argocd.judging import configuration as policy
 from argocd.judging.case import Surroundings, User
-from argocd.judging.configuration import Configuration, TrackingFormat
+from argocd.judging.configuration import ArgoCD, Configuration, Tracking, TrackingFormat
 from argocd.settings.argocd_cm import ResourceFilter, Settings, TrackingMethod
 from argocd.tracking.completion import NOTHING, Completion, complete
 from tests.argocd.tracking.completion_case import (
@@ -99,7 +98,7 @@ def test_an_argocd_that_knows_no_installation_ids_gets_none() -> None:
         config_map(),
         listing=[application()],
         settings=Settings(installation_id="x"),
-        configuration=Configuration(argocd=policy.ArgoCD(version=(2, 12))),
+        configuration=Configuration(argocd=ArgoCD(version=(2, 12))),
     )
     assert set(found.annotations) == {names.TRACKING_ID}
 
@@ -206,7 +205,7 @@ def test_the_group_of_the_request_counts_for_a_converted_object() -> None:
     assert found.annotations == {names.TRACKING_ID: "shop:extensions/Ingress:shop/colours"}
 
 
-NEUTRALIZING = Configuration(tracking=policy.Tracking(neutralize_copies=True))
+NEUTRALIZING = Configuration(tracking=Tracking(neutralize_copies=True))
 
 
 def test_copies_stay_by_default() -> None:

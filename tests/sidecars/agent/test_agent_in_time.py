@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from argocd import names
+from argocd.agents.own_annotations import OPERATION_DONE
 from kube.resources import APPLICATIONS
 from kube.store import Object
 from sidecars.agent.settings import OnRecreate
-from sidecars.mirroring.kinds import OPERATION_DONE
 from sidecars.wire.events import Event, EventType
 from tests.sidecars.pair_in_memory import ARGOCD, Pair, Pipe, application, change, connected, until
 from tests.sidecars.virtual_clock import runtime

@@ -3,11 +3,11 @@
 import asyncio
 from contextlib import AsyncExitStack
 
+from argocd import names
 from argocd.agents.routing import Mode
 from kube.embedded import EmbeddedStore
 from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, SECRETS
 from sidecars.principal import process as principals
-from sidecars.wire.auth.blocklist import CONFIG_MAP
 from tests.sidecars import processes
 from tests.sidecars.pair_in_memory import ARGOCD, Hub, application, describe, described, project, until
 from tests.sidecars.processes import PATIENCE, Pki
@@ -111,7 +111,7 @@ async def test_an_agent_whose_secret_goes_or_whose_certificate_is_blocked_is_cut
         await eventually(lambda: not agent.connected.is_set())
         await Hub(hub).know("agent-a")
         await eventually(lambda: len(fingerprints(principal)) == 1)
-        body = {"metadata": {"name": CONFIG_MAP}, "data": dict.fromkeys(fingerprints(principal), "")}
+        body = {"metadata": {"name": names.TLS_BLOCKLIST}, "data": dict.fromkeys(fingerprints(principal), "")}
         await hub.create(CONFIG_MAPS, body, namespace=ARGOCD)
         await eventually(lambda: not agent.connected.is_set())
 

@@ -9,8 +9,8 @@ import pytest
 
 from argocd.engine.configuration_file import parse_configuration
 from argocd.judging.case import Surroundings
-from argocd.judging.neighbours import Nothing
 from argocd.settings.argocd_cm import Settings
+from tests.argocd.fake_neighbours import Nothing
 from tests.webhook.admission.test_decisions import Heard
 from tests.webhook.conftest import ROOT, review
 from webhook.admission import access_reviews

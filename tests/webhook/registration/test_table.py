@@ -3,9 +3,10 @@
 import pytest
 
 from argocd import names
+from argocd.tracking.completion import DEFAULT_KINDS
 from kube.store import Object
 from scripts.cluster.controlplane import Cluster
-from webhook.registration.table import Registration, mutating, validating
+from webhook.registration.table import TRACKED, Registration, mutating, validating
 
 PATH = "/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations"
 KUBERNETES_NEEDS = ("kube-system", "kube-node-lease", "kube-public", names.TIPHYS_NAMESPACE)
@@ -47,6 +48,23 @@ def test_every_entry_keeps_the_contract(entry: Object) -> None:
     assert entry["timeoutSeconds"] == (2 if mutates else 5)
     assert entry.get("reinvocationPolicy") == ("IfNeeded" if mutates else None)
     assert "caBundle" not in entry["clientConfig"]
+
+
+def test_the_kinds_that_are_tracked_by_default_are_registered_by_their_plurals() -> None:
+    assert TRACKED == {
+        "": ("configmaps", "persistentvolumeclaims", "secrets", "services", "serviceaccounts"),
+        "apps": ("daemonsets", "deployments", "statefulsets"),
+        "batch": ("cronjobs", "jobs"),
+        "networking.k8s.io": ("ingresses",),
+    }
+
+
+def test_an_api_server_knows_every_kind_that_is_tracked_by_default_by_its_plural(cluster: Cluster) -> None:
+    for group, plurals in TRACKED.items():
+        path = f"/apis/{group}/v1" if group else "/api/v1"
+        served = {(one["name"], one["kind"]) for one in cluster.request("GET", path)["resources"]}
+        kinds = sorted(kind for tracked, kind in DEFAULT_KINDS if tracked == group)
+        assert set(zip(plurals, kinds, strict=True)) <= served
 
 
 def test_added_kinds_join_the_default_ones() -> None:
