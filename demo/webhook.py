@@ -27,7 +27,8 @@ from webhook.keeper.worker_reports import WorkerReporter
 from webhook.registration.register import register
 from webhook.registration.status import bundle_to_register
 from webhook.registration.table import Registration
-from webhook.server.asgi import Endpoint, ReviewApp
+from webhook.server.asgi import ReviewApp
+from webhook.server.composition import endpoints_of
 from webhook.server.metrics import WorkerMetrics
 
 BEGIN_SECONDS = 30.0
@@ -49,33 +50,24 @@ async def scope(running: Running, world: EmbeddedWorld, *, folder: Path) -> Asyn
     store = world.control_plane
     listener = socket.create_server(("127.0.0.1", 0))
     port = int(listener.getsockname()[1])
-    keeping = KeeperOptions(
+    options = KeeperOptions(
         scope=Scope(), folder=folder, identity="demo", review_port=port, dns_names=("localhost",)
     )
     reporter = WorkerReporter(folder)
-    counting = WorkerMetrics(reporter)
-    cluster_state = ClusterState(store, keeping.scope, told=reporter.trouble)
-    decisions = Decisions(
-        cluster_state,
-        listener=counting,
-        today=lambda: datetime.now(UTC).date(),
-        check_writer=AccessReviews(store).check,
-    )
+    metrics = WorkerMetrics(reporter)
+    cluster_state = ClusterState(store, options.scope, told=reporter.trouble)
+    decisions = Decisions(cluster_state, access_reviews=AccessReviews(store))
     application = ReviewApp(
-        endpoints={
-            "/validate": Endpoint(decisions.validate, patches=False),
-            "/mutate": Endpoint(decisions.mutate, patches=True),
-            "/inject": Endpoint(decisions.inject, patches=True),
-        },
-        folder=keeping.leaf_folder,
+        endpoints=endpoints_of(decisions),
+        folder=options.leaf_folder,
         background=cluster_state,
-        observer=counting,
+        observer=metrics,
         drain_seconds=0,
     )
-    keeping.leaf_folder.mkdir(parents=True)
-    keeper = Keeper(store, keeping)
+    options.leaf_folder.mkdir(parents=True)
+    keeper = Keeper(store, options)
     running.start(keeper.run(), name="keeper")
-    await _certificate(keeping.leaf_folder)
+    await _certificate(options.leaf_folder)
     context = application.context()
     await application.start()
     server = await serve(application, listener=listener, context=context)

@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,8 +14,9 @@ from argocd.judging.configuration import Configuration
 from checks.check import surroundings_of
 from checks.configuration import read_configuration
 from cli.options.explained_objects import read_objects
-from webhook.admission.decisions import Decisions, Snapshot
-from webhook.admission.offline import Part, Unheard, rehearse
+from webhook.admission.cluster_state import Snapshot
+from webhook.admission.decisions import Decisions
+from webhook.admission.offline import FixedState, Part, rehearse
 from webhook.admission.review import BODY_LIMIT, Review, ReviewError, decode, encode
 
 Object = Mapping[str, Any]
@@ -66,16 +66,11 @@ def _decisions(configuration: Configuration, objects: list[Object]) -> Decisions
         for thing in objects
         if reading.text(thing, "kind") == "Namespace"
     }
-    known = Snapshot(
+    snapshot = Snapshot(
         surroundings=surroundings_of(objects, configuration),
         namespace=lambda name: namespaces.get(name, {}),
     )
-    return Decisions(
-        lambda: known,
-        listener=Unheard(),
-        today=lambda: datetime.now(UTC).date(),
-        check_writer=lambda _: None,
-    )
+    return Decisions(FixedState(snapshot))
 
 
 def _located(review: Review) -> Review:

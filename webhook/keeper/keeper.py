@@ -86,30 +86,30 @@ class KeeperStatus:
 
 
 class Keeper:
-    def __init__(self, store: Store, keeping: KeeperOptions) -> None:
+    def __init__(self, store: Store, options: KeeperOptions) -> None:
         self._store = store
-        self._keeping = keeping
+        self._options = options
         self.state = KeeperStatus()
-        self.announcer = EventRecorder(store, home=keeping.scope.home, denials=keeping.denial_events)
-        self.reports = Reports(denied=self.announcer.denied)
+        self.events = EventRecorder(store, home=options.scope.home, denials=options.denial_events)
+        self.reports = Reports(denied=self.events.denied)
         self._look_again = asyncio.Event()
         self._watches: dict[str, Cache[Object]] = {}
         self._file_bundles: tuple[bytes, ...] = (b"",)
-        self._upkeep = Upkeep(store, home=keeping.scope.home, written=self._look_again.set)
+        self._upkeep = Upkeep(store, home=options.scope.home, written=self._look_again.set)
         self._election = Election(
-            store, name=LEADER_LEASE, namespace=keeping.scope.home, identity=keeping.identity
+            store, name=LEADER_LEASE, namespace=options.scope.home, identity=options.identity
         )
 
     async def run(self) -> None:
         """Until cancelled; an error of our own ends it, errors of the API server are waited out."""
-        self._keeping.leaf_folder.mkdir(parents=True, exist_ok=True)
+        self._options.leaf_folder.mkdir(parents=True, exist_ok=True)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._receive_reports(), name="reports of workers")
-            group.create_task(self.announcer.run(), name="events")
+            group.create_task(self.events.run(), name="events")
             group.create_task(self._election.run(self._lead), name="election")
             group.create_task(self._beat(), name="replica lease")
             group.create_task(self._probe(), name="probe of our own port")
-            if self._keeping.certificates is CertificateSource.OWN:
+            if self._options.certificates is CertificateSource.OWN:
                 group.create_task(self._follow_secret(), name="leaf from its Secret")
             else:
                 group.create_task(self._follow_files(), name="leaf from files")
@@ -118,7 +118,7 @@ class Keeper:
     def reasons_not_ready(self) -> list[str]:
         """Empty when a review sent now would be answered as it should."""
         state, reasons = self.state, []
-        if (self._keeping.folder / STOPPING).exists():
+        if (self._options.folder / STOPPING).exists():
             reasons.append("stopping")
         if not state.fingerprint:
             reasons.append("no certificate yet")
@@ -147,20 +147,20 @@ class Keeper:
     # Leading
 
     async def _lead(self) -> None:
-        log.info("leading", **{logs.NAME: self._keeping.identity})
+        log.info("leading", **{logs.NAME: self._options.identity})
         async with asyncio.TaskGroup() as group:
             group.create_task(self._upkeep.run(), name="caBundle")
             group.create_task(self._ensure_installation_id(), name="installation id")
-            if self._keeping.certificates is CertificateSource.OWN:
+            if self._options.certificates is CertificateSource.OWN:
                 group.create_task(self._rotate(), name="rotation")
 
     async def _rotate(self) -> None:
-        keeping = self._keeping
+        options = self._options
         rotation = Rotation(
             self._store,
-            namespace=keeping.scope.home,
+            namespace=options.scope.home,
             name=SECRET_NAME,
-            subject=LeafSubject(SECRET_NAME, dns_names=keeping.dns_names),
+            subject=LeafSubject(SECRET_NAME, dns_names=options.dns_names),
             published=self._upkeep.published,
         )
         while True:
@@ -187,7 +187,7 @@ class Keeper:
     async def _ensure_installation_id(self) -> None:
         while True:
             try:
-                told = await ensure_installation_id(self._store, self._keeping.scope)
+                told = await ensure_installation_id(self._store, self._options.scope)
             except ApiError as error:
                 self._trouble("installation id", str(error))
                 await asyncio.sleep(INSTALLATION_PAUSE_SECONDS)
@@ -201,7 +201,7 @@ class Keeper:
 
     async def _follow_secret(self) -> None:
         """Each replica takes the leaf from its Secret; the authority's key is never read here."""
-        home = self._keeping.scope.home
+        home = self._options.scope.home
         async with asyncio.TaskGroup() as group:
             for name in (f"{SECRET_NAME}-ca", f"{SECRET_NAME}-tls"):
                 cache: Cache[Object] = Cache(
@@ -234,7 +234,7 @@ class Keeper:
         self._trouble("certificate", f"{error}; {kept}")
 
     async def _follow_files(self) -> None:
-        source = self._keeping.certificate_folder
+        source = self._options.certificate_folder
         assert source is not None
         async for _ in changes(source):
             try:
@@ -262,7 +262,7 @@ class Keeper:
             raise CertificateError(f"{origin}: {BUNDLE} does not verify {CERTIFICATE}")
         self._trouble("certificate", "")
         if pair.fingerprint != self.state.fingerprint:
-            publish(self._keeping.leaf_folder, {CERTIFICATE: pair.certificate, KEY: pair.key, BUNDLE: bundle})
+            publish(self._options.leaf_folder, {CERTIFICATE: pair.certificate, KEY: pair.key, BUNDLE: bundle})
         self.state.fingerprint = pair.fingerprint
         self.state.expiry = pair.leaf.not_valid_after_utc
 
@@ -272,9 +272,9 @@ class Keeper:
         """A Lease of our own, by which `tiphys webhook status` knows the replicas and their versions."""
         await heartbeat(
             self._store,
-            name=f"{REPLICA_LEASE_PREFIX}{self._keeping.identity}",
-            namespace=self._keeping.scope.home,
-            identity=f"{self._keeping.identity} {__version__}",
+            name=f"{REPLICA_LEASE_PREFIX}{self._options.identity}",
+            namespace=self._options.scope.home,
+            identity=f"{self._options.identity} {__version__}",
             told=lambda error: self._trouble("replica lease", error),
         )
 
@@ -282,7 +282,7 @@ class Keeper:
         """A handshake with our own port: the one thing that every failure of serving has in common."""
         while True:
             self._look_around()
-            served = await _served_fingerprint(self._keeping.review_port)
+            served = await _served_fingerprint(self._options.review_port)
             self.state.answers = bool(served) and served == self.state.fingerprint
             await asyncio.sleep(PROBE_SECONDS if self.state.answers else PROBE_SECONDS / 10)
 
@@ -296,7 +296,7 @@ class Keeper:
             self._trouble(what, cache.health.error)
 
     async def _receive_reports(self) -> None:
-        path = self._keeping.folder / SOCKET
+        path = self._options.folder / SOCKET
         path.unlink(missing_ok=True)
         loop = asyncio.get_running_loop()
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
