@@ -28,11 +28,11 @@ from webhook.registration.register import register
 from webhook.registration.status import bundle_to_register
 from webhook.registration.table import Registration
 from webhook.server.asgi import ReviewApp
+from webhook.server.background import WorkerBackground
 from webhook.server.composition import endpoints_of
 from webhook.server.metrics import WorkerMetrics
 
 BEGIN_SECONDS = 30.0
-REPORT_SECONDS = 5.0
 PAUSE_SECONDS = 0.05
 
 
@@ -60,7 +60,7 @@ async def scope(running: Running, world: EmbeddedWorld, *, folder: Path) -> Asyn
     application = ReviewApp(
         endpoints=endpoints_of(decisions),
         folder=options.leaf_folder,
-        background=cluster_state,
+        background=WorkerBackground(cluster_state, metrics=metrics, reporter=reporter),
         observer=metrics,
         drain_seconds=0,
     )
@@ -72,7 +72,6 @@ async def scope(running: Running, world: EmbeddedWorld, *, folder: Path) -> Asyn
     await application.start()
     server = await serve(application, listener=listener, context=context)
     running.start(application.failed(), name="webhook")
-    running.start(_report(reporter, cluster_state), name="reports")
     registration = Registration(url=f"https://localhost:{port}")
     await registered(store, registration)
     store.hooks.admission = Asking(store, warned=world.warned)
@@ -90,7 +89,6 @@ async def scope(running: Running, world: EmbeddedWorld, *, folder: Path) -> Asyn
             store.hooks.admission = None
             server.close()
             await application.stop()
-            reporter.close()
 
 
 async def _certificate(folder: Path) -> None:
@@ -111,12 +109,6 @@ async def registered(store: Store, registration: Registration) -> None:
                 continue
             await register(store, registration, bundle=bundle)
             return
-
-
-async def _report(reporter: WorkerReporter, cluster_state: ClusterState) -> None:
-    while True:
-        reporter.caches(cluster_state.health)
-        await asyncio.sleep(REPORT_SECONDS)
 
 
 class _Quiet(WSGIRequestHandler):

@@ -21,7 +21,8 @@ from webhook.keeper.worker_reports import LONGEST_FOLDER
 from webhook.registration.register import register, unregister
 from webhook.registration.status import bundle_to_register, check_url, status
 from webhook.registration.table import Registration
-from webhook.server.options import ReviewPort, WebhookOptions
+from webhook.server.arbiters import ReviewPort
+from webhook.server.options import WebhookOptions
 from webhook.server.supervisor import serve
 
 SERVICE = "tiphys-webhook"

@@ -22,10 +22,9 @@ from webhook.admission.cluster_state import ClusterState, Scope
 from webhook.admission.decisions import Decisions
 from webhook.admission.review import Review, ReviewAnswer
 from webhook.keeper.worker_reports import WorkerReporter
-from webhook.server.arbiters import ReviewArbiter
+from webhook.server.arbiters import ReviewArbiter, ReviewPort
 from webhook.server.asgi import Endpoint, ReviewApp
 from webhook.server.metrics import WorkerMetrics
-from webhook.server.options import ReviewPort
 
 CLUSTERS = ("eu", "us")
 

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from certs.key_pair import CertificateError, KeyPair
 from webhook.admission.review import Review, ReviewAnswer
-from webhook.server.arbiters import ReviewArbiter
+from webhook.server.arbiters import ReviewArbiter, ReviewPort
 from webhook.server.asgi import Endpoint, ReviewApp
-from webhook.server.options import ReviewPort
 
 
 class Silent:

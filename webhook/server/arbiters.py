@@ -1,13 +1,15 @@
 """gunicorn as the parent of review workers, and as that of the keeper's pages: settings, each with its reason."""
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
-from flask import Flask
 from gunicorn.app.base import BaseApplication
 
-from webhook.server.options import ReviewPort
 from webhook.server.worker import KEEPALIVE_SECONDS, REFUSING_SECONDS, REQUEST_SECONDS, Build, ReviewWorker
+
+if TYPE_CHECKING:
+    from flask import Flask
 
 WORKER_SILENCE_SECONDS = 30
 """A worker that has not said for this long that it lives is replaced: its loop hangs."""
@@ -15,6 +17,17 @@ WORKER_SILENCE_SECONDS = 30
 PAGE_THREADS = 4
 PAGES_GRACE_SECONDS = 5.0
 """For the last page, and for giving the Lease back."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewPort:
+    host: str = "0.0.0.0"  # noqa: S104 - the API server comes from another machine
+    port: int = 8443
+    workers: int = 1
+    connections: int = 1024
+    """Of one worker. Each may hold 80 KiB for good once it has carried a large review, so that all of them fit into
+    the pod of our manifests; an API server keeps a few dozen open."""
+    drain_seconds: float = 15.0
 
 
 class ReviewArbiter(BaseApplication):  # type: ignore[misc]
@@ -54,7 +67,7 @@ class ReviewArbiter(BaseApplication):  # type: ignore[misc]
 class ServedPages(Protocol):
     """What the keeper's process runs: pages, and the work beside them."""
 
-    def start(self) -> Flask: ...
+    def start(self) -> "Flask": ...
 
     def stop(self) -> None: ...
 
@@ -86,6 +99,6 @@ class KeeperArbiter(BaseApplication):  # type: ignore[misc]
         for name, value in settings.items():
             self.cfg.set(name, value)
 
-    def load(self) -> Flask:
+    def load(self) -> "Flask":
         self._pages = self._build()
         return self._pages.start()

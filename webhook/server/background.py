@@ -41,7 +41,5 @@ class WorkerBackground:
 
     async def _report(self) -> None:
         while True:
-            self._metrics.report(self._cluster_state.health)
-            for what, trouble in self._cluster_state.troubles.items():
-                self._reporter.trouble(what, trouble)
+            self._metrics.report(self._cluster_state.health, troubles=self._cluster_state.troubles)
             await asyncio.sleep(REPORT_SECONDS)

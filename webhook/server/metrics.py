@@ -154,8 +154,10 @@ class WorkerMetrics:
         if trouble:
             log.error("trouble", **{logs.NAME: what, logs.REASON: trouble})
 
-    def report(self, health: Mapping[str, Health]) -> None:
+    def report(self, health: Mapping[str, Health], *, troubles: Mapping[str, str]) -> None:
         """Of the caches, now and then."""
         self._reporter.caches(health)
+        for what, trouble in troubles.items():
+            self._reporter.trouble(what, trouble)
         for name, cache in health.items():
             CACHE_SILENCE.labels(name).set(cache.silence)

@@ -6,17 +6,7 @@ from pathlib import Path
 from kube.live import LiveStore
 from webhook.keeper.keeper import KeeperOptions
 from webhook.registration.table import Registration
-
-
-@dataclass(frozen=True, slots=True)
-class ReviewPort:
-    host: str = "0.0.0.0"  # noqa: S104 - the API server comes from another machine
-    port: int = 8443
-    workers: int = 1
-    connections: int = 1024
-    """Of one worker. Each may hold 80 KiB for good once it has carried a large review, so that all of them fit into
-    the pod of our manifests; an API server keeps a few dozen open."""
-    drain_seconds: float = 15.0
+from webhook.server.arbiters import ReviewPort
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
