@@ -30,11 +30,12 @@ from webhook.keeper.worker_reports import WorkerReporter
 from webhook.registration.register import register
 from webhook.registration.status import bundle_to_register
 from webhook.registration.table import Registration
-from webhook.server.asgi import Endpoint, ReviewApp
+from webhook.server.asgi import ReviewApp
+from webhook.server.background import WorkerBackground
+from webhook.server.composition import endpoints_of
 from webhook.server.metrics import WorkerMetrics
 
 BEGIN_SECONDS = 30.0
-REPORT_SECONDS = 5.0
 PAUSE_SECONDS = 0.05
 
 
@@ -60,20 +61,11 @@ async def embedded_webhook(
     reporter = WorkerReporter(folder)
     metrics = WorkerMetrics(reporter)
     cluster_state = ClusterState(store, options.scope, told=reporter.trouble)
-    decisions = Decisions(
-        cluster_state,
-        listener=metrics,
-        today=lambda: datetime.now(UTC).date(),
-        check_writer=AccessReviews(store).check,
-    )
+    decisions = Decisions(cluster_state, access_reviews=AccessReviews(store))
     application = ReviewApp(
-        endpoints={
-            "/validate": Endpoint(decisions.validate, patches=False),
-            "/mutate": Endpoint(decisions.mutate, patches=True),
-            "/inject": Endpoint(decisions.inject, patches=True),
-        },
+        endpoints=endpoints_of(decisions),
         folder=options.leaf_folder,
-        background=cluster_state,
+        background=WorkerBackground(cluster_state, metrics=metrics, reporter=reporter),
         observer=metrics,
         drain_seconds=0,
     )
@@ -84,7 +76,6 @@ async def embedded_webhook(
     context = application.context()
     await application.start()
     running.start(application.failed(), name="webhook")
-    running.start(_report(reporter, cluster_state), name="reports")
     registration = Registration(url=f"https://localhost:{port}")
 
     async def caught_up() -> None:
@@ -107,7 +98,6 @@ async def embedded_webhook(
                     store.hooks.admission = None
     finally:
         await application.stop()
-        reporter.close()
 
 
 async def _answered(application: ReviewApp, request: web.BaseRequest) -> web.Response:
@@ -154,12 +144,6 @@ async def register_when_ready(store: Store, registration: Registration) -> None:
                 continue
             await register(store, registration, bundle=bundle)
             return
-
-
-async def _report(reporter: WorkerReporter, cluster_state: ClusterState) -> None:
-    while True:
-        reporter.caches(cluster_state.health)
-        await asyncio.sleep(REPORT_SECONDS)
 
 
 class _Quiet(WSGIRequestHandler):

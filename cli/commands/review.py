@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,8 +16,9 @@ from checks.known_objects import known_from
 from checks.manifests import Object
 from cli.options import configuration_option
 from cli.options.explained_objects import read_objects
-from webhook.admission.decisions import Decisions, Snapshot
-from webhook.admission.offline import Part, Unheard, rehearse
+from webhook.admission.cluster_state import Snapshot
+from webhook.admission.decisions import Decisions
+from webhook.admission.offline import FixedState, Part, rehearse
 from webhook.admission.review import BODY_LIMIT, Review, ReviewError, decode, encode
 
 ALLOWED, DENIED, UNREADABLE = 0, 1, 2
@@ -66,16 +66,11 @@ def _decisions(configuration: Configuration, objects: list[Object]) -> Decisions
         for thing in objects
         if reading.text(thing, "kind") == "Namespace"
     }
-    known = Snapshot(
+    snapshot = Snapshot(
         surroundings=known_from(objects, configuration).surroundings(configuration),
         namespace=lambda name: namespaces.get(name, {}),
     )
-    return Decisions(
-        lambda: known,
-        listener=Unheard(),
-        today=lambda: datetime.now(UTC).date(),
-        check_writer=lambda _: None,
-    )
+    return Decisions(FixedState(snapshot))
 
 
 def _located(review: Review) -> Review:

@@ -22,8 +22,8 @@ from webhook.keeper.worker_reports import LONGEST_FOLDER
 from webhook.registration.register import register, unregister
 from webhook.registration.status import bundle_to_register, check_url, status
 from webhook.registration.table import Registration
-from webhook.server.children import WebhookOptions
-from webhook.server.gunicorn_settings import ReviewPort
+from webhook.server.arbiters import ReviewPort
+from webhook.server.options import WebhookOptions
 from webhook.server.supervisor import serve
 
 SERVICE = "tiphys-webhook"
@@ -97,18 +97,18 @@ def command(ctx: click.Context, /, **given: Any) -> None:
             f"--runtime-folder: Unix sockets take at most {LONGEST_FOLDER} bytes; choose a shorter path"
         )
     logs.configure(level=given["log_level"], form=given["log_format"])
-    serving = _serving(given, source)
+    options = _options(given, source)
 
     async def reviewing(running: Running) -> None:
-        await serve(running, serving)
+        await serve(running, options)
 
     run(reviewing, grace=given["drain_seconds"] + 30)
 
 
-def _serving(given: dict[str, Any], source: CertificateOrigin) -> WebhookOptions:
+def _options(given: dict[str, Any], source: CertificateOrigin) -> WebhookOptions:
     scope = scope_of(given, secrets=not given["no_secret_cache"])
     return WebhookOptions(
-        keeping=KeeperOptions(
+        keeper=KeeperOptions(
             scope=scope,
             folder=given["runtime_folder"],
             identity=replica_identity(),
@@ -122,7 +122,7 @@ def _serving(given: dict[str, Any], source: CertificateOrigin) -> WebhookOptions
                 "localhost",
             ),
         ),
-        listening=ReviewPort(
+        review_port=ReviewPort(
             host=given["host"],
             port=given["port"],
             workers=given["workers"],

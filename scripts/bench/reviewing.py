@@ -7,7 +7,6 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncGenerator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +17,13 @@ from certs.key_pair import CertificateError, KeyPair
 from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, SECRETS
 from kube.store import ListPage, Object, Resource, WatchEvent, WatchEventKind
 from scripts.bench.rules import project
+from webhook.admission.access_reviews import AccessReviews
 from webhook.admission.cluster_state import ClusterState, Scope
 from webhook.admission.decisions import Decisions
 from webhook.admission.review import Review, ReviewAnswer
 from webhook.keeper.worker_reports import WorkerReporter
+from webhook.server.arbiters import ReviewArbiter, ReviewPort
 from webhook.server.asgi import Endpoint, ReviewApp
-from webhook.server.gunicorn_settings import ReviewArbiter, ReviewPort
 from webhook.server.metrics import WorkerMetrics
 
 CLUSTERS = ("eu", "us")
@@ -226,20 +226,15 @@ class Silent:
     def crashed(self, path: str, error: Exception) -> None: ...
 
 
-def build(mode: str, folder: Path, feed: Feed) -> Any:
+async def build(mode: str, folder: Path, feed: Feed) -> Any:
     caches = Caches(feed)
-    counting = WorkerMetrics(WorkerReporter(folder))
-    decisions = Decisions(
-        caches.cluster_state,
-        listener=counting,
-        today=lambda: datetime.now(UTC).date(),
-        check_writer=lambda _: None,
-    )
+    metrics = WorkerMetrics(WorkerReporter(folder))
+    decisions = Decisions(caches.cluster_state, access_reviews=AccessReviews(feed))  # type: ignore[arg-type]  # the same
     served = ReviewApp(
         endpoints={"/validate": Endpoint(decisions.validate, patches=False)},
         folder=folder,
         background=caches,
-        observer=counting if mode == "ours" else Silent(),
+        observer=metrics if mode == "ours" else Silent(),
         drain_seconds=0.0,
     )
     return served if mode == "ours" else Plain(served)
@@ -248,8 +243,8 @@ def build(mode: str, folder: Path, feed: Feed) -> Any:
 def main(mode: str, folder: str, port: str, *objects: str) -> None:
     applications, projects, events = objects
     feed = Feed(applications=int(applications), projects=int(projects), events_a_second=float(events))
-    listening = ReviewPort(host="127.0.0.1", port=int(port), drain_seconds=0.0)
-    ReviewArbiter(lambda: build(mode, Path(folder), feed), listening).run()
+    review_port = ReviewPort(host="127.0.0.1", port=int(port), drain_seconds=0.0)
+    ReviewArbiter(lambda: build(mode, Path(folder), feed), review_port).run()
 
 
 if __name__ == "__main__":

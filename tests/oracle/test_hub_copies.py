@@ -17,8 +17,9 @@ from argocd.engine.configuration_file import parse_configuration
 from argocd.engine.directory import Directory, Shelf
 from argocd.judging.case import Surroundings
 from argocd.settings.argocd_cm import read_settings
-from webhook.admission.decisions import Decisions, Snapshot
-from webhook.admission.offline import Unheard, rehearse
+from webhook.admission.cluster_state import Snapshot
+from webhook.admission.decisions import Decisions
+from webhook.admission.offline import FixedState, rehearse
 from webhook.admission.review import Review, ReviewAnswer
 
 HERE = Path(__file__).resolve().parent
@@ -51,10 +52,8 @@ def decisions() -> Decisions:
     assert not problems
     directory = Directory(argocd_namespace="argocd", known=[Shelf.PROJECTS, Shelf.APPLICATIONS])
     settings = read_settings(None, configuration=configuration)
-    known = Snapshot(Surroundings(settings=settings, configuration=configuration, neighbours=directory))
-    return Decisions(
-        lambda: known, listener=Unheard(), today=lambda: date(2026, 11, 16), check_writer=lambda _: None
-    )
+    snapshot = Snapshot(Surroundings(settings=settings, configuration=configuration, neighbours=directory))
+    return Decisions(FixedState(snapshot), today=lambda: date(2026, 11, 16))
 
 
 def asked(thing: Any, *, old: Any = None, user: str = PRINCIPAL) -> ReviewAnswer:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from certs.key_pair import CertificateError, KeyPair
 from webhook.admission.review import Review, ReviewAnswer
+from webhook.server.arbiters import ReviewArbiter, ReviewPort
 from webhook.server.asgi import Endpoint, ReviewApp
-from webhook.server.gunicorn_settings import ReviewArbiter, ReviewPort
 
 
 class Silent:
@@ -37,7 +37,7 @@ def crash(review: Review) -> ReviewAnswer:
     raise RuntimeError(review.name)
 
 
-def build(folder: Path, drain_seconds: float) -> ReviewApp:
+async def build(folder: Path, drain_seconds: float) -> ReviewApp:
     return ReviewApp(
         endpoints={
             "/validate": Endpoint(lambda _: ReviewAnswer(), patches=False),
@@ -54,7 +54,7 @@ def build(folder: Path, drain_seconds: float) -> ReviewApp:
 if __name__ == "__main__":
     folder, port, *rest = sys.argv[1:]
     drain = float(rest[0]) if rest else 0.5
-    listening = ReviewPort(
+    review_port = ReviewPort(
         host="127.0.0.1", port=int(port), drain_seconds=drain, connections=int(rest[1]) if rest[1:] else 1024
     )
-    ReviewArbiter(lambda: build(Path(folder), drain), listening).run()
+    ReviewArbiter(lambda: build(Path(folder), drain), review_port).run()

@@ -5,7 +5,7 @@ Each worker has its own: a review reads plain memory. What a rule does not need 
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from argocd import names, reading
@@ -27,7 +27,6 @@ from kube.resources import (
 )
 from kube.store import Object, Resource, Store
 from webhook.admission.configuration_map import configuration_in
-from webhook.admission.decisions import Snapshot
 from webhook.injection.templates import CONFIG_MAP as TEMPLATES_CONFIG_MAP
 from webhook.injection.templates import Template, TemplateError, parse_template
 
@@ -50,8 +49,17 @@ class Scope:
     secrets: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What decisions rest on; replaced as a whole when the configuration or settings change."""
+
+    surroundings: Surroundings
+    namespace: Callable[[str], Mapping[str, Any]] = lambda _: {}
+    templates: Mapping[str, Template] = field(default_factory=dict)
+
+
 class ClusterState:
-    """Runs the caches and answers with the newest snapshot. `troubles` are what a person should read."""
+    """Runs the caches and holds the newest `snapshot`. `troubles` are what a person should read."""
 
     def __init__(self, store: Store, scope: Scope, *, told: Callable[[str, str], None]) -> None:
         """`told(what, trouble)` hears when something became wrong (or, with an empty text, right again)."""
@@ -68,10 +76,7 @@ class ClusterState:
         self._running: list[asyncio.Task[None]] = []
         self._shelves: dict[Shelf, list[Cache[Any]]] = {}
         self.caches: dict[str, Cache[Any]] = {}
-        self._known = self._snapshot()
-
-    def __call__(self) -> Snapshot:
-        return self._known
+        self.snapshot = self._taken()
 
     @property
     def configuration(self) -> Configuration:
@@ -277,9 +282,9 @@ class ClusterState:
         self._told(what, trouble)
 
     def _renew(self) -> None:
-        self._known = self._snapshot()
+        self.snapshot = self._taken()
 
-    def _snapshot(self) -> Snapshot:
+    def _taken(self) -> Snapshot:
         return Snapshot(
             surroundings=Surroundings(
                 settings=self._settings(), configuration=self._configuration, neighbours=self.directory

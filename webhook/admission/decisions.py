@@ -1,12 +1,13 @@
-"""The three endpoints' decisions: a review in, an answer out, from what is known at that moment.
+"""The three endpoints' decisions: a review in, an answer out, from the state of the cluster at that moment.
 
 Pure but for the access review that `impersonation.check-writer` asks for: then the decision is awaited.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import Any, Protocol
+
+from jsonpointer import escape
 
 from argocd import reading
 from argocd.agents import autonomous_projects
@@ -14,11 +15,11 @@ from argocd.engine.judge import Judgement, judge, weigh
 from argocd.judging.case import Action, Case, Kind, Operation, Surroundings, User
 from argocd.judging.kinds import kind_of
 from argocd.tracking import completion as tracking_completion
+from webhook.admission.access_reviews import AccessReviews
+from webhook.admission.cluster_state import Snapshot
 from webhook.admission.messages import denial, warning
 from webhook.admission.review import PASSED, Review, ReviewAnswer
 from webhook.injection import inject as injecting
-from webhook.injection.templates import Template
-from webhook.pointers import escaped
 
 Object = Mapping[str, Any]
 
@@ -30,84 +31,59 @@ FINDINGS, EXEMPTIONS, INJECTION = "findings", "exemptions", "injection"
 """Audit annotations: the rules that spoke, those that an exemption silenced, what happened to a pod."""
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """A snapshot of what decisions rest on; replaced as a whole when the configuration or settings change."""
+class SnapshotSource(Protocol):
+    """A cluster's, or what stands for it offline."""
 
-    surroundings: Surroundings
-    namespace: Callable[[str], Object] = lambda _: {}
-    templates: Mapping[str, Template] = field(default_factory=dict)
+    @property
+    def snapshot(self) -> Snapshot: ...
 
 
-class Listener(Protocol):
-    """Told of each finding, for metrics and the status page."""
-
-    def judged(self, review: Review, judgements: Sequence[Judgement]) -> None: ...
-
-    def injected(self, reason: injecting.InjectionReason) -> None: ...
-
-
-class WriterCheck(Protocol):
-    """May this writer act as the accounts that the project names? Findings as judgements, or nothing to ask."""
-
-    def __call__(self, case: Case) -> Awaitable[list[Judgement]] | None: ...
+def _today() -> date:
+    return datetime.now(UTC).date()
 
 
 class Decisions:
+    """Without `access_reviews` no API server is asked, whatever the configuration says."""
+
     def __init__(
         self,
-        known: Callable[[], Snapshot],
+        state: SnapshotSource,
         *,
-        listener: Listener,
-        today: Callable[[], date],
-        check_writer: WriterCheck,
+        access_reviews: AccessReviews | None = None,
+        today: Callable[[], date] = _today,
     ) -> None:
-        self._known = known
-        self._listener = listener
+        self._state = state
+        self._access_reviews = access_reviews
         self._today = today
-        self._check_writer = check_writer
 
     def validate(self, review: Review) -> ReviewAnswer | Awaitable[ReviewAnswer]:
-        case = case_of(review, self._known().surroundings)
+        case = case_of(review, self._state.snapshot.surroundings)
         if case is None:
             return PASSED
         judgements = judge(case, today=self._today())
-        asking = self._check_writer(case)
+        asking = self._access_reviews.check(case) if self._access_reviews is not None else None
         if asking is not None:
             return self._validate_when_asked(review, case, judgements, asking)
-        return self._verdict(review, judgements)
+        return _verdict(review, judgements)
 
     async def _validate_when_asked(
         self, review: Review, case: Case, judgements: list[Judgement], asking: Awaitable[list[Judgement]]
     ) -> ReviewAnswer:
         answers = weigh(await asking, case, today=self._today())
-        return self._verdict(review, [*judgements, *answers])
-
-    def _verdict(self, review: Review, judgements: Sequence[Judgement]) -> ReviewAnswer:
-        if not judgements:
-            return PASSED
-        self._listener.judged(review, judgements)
-        denied = [judgement.finding for judgement in judgements if judgement.action is Action.DENY]
-        warned = [judgement.finding for judgement in judgements if judgement.action is Action.WARN]
-        return ReviewAnswer(
-            allowed=not denied,
-            message=denial(review, denied) if denied else "",
-            warnings=[warning(finding) for finding in warned],
-            audit=dict(_audit(judgements)),
-        )
+        return _verdict(review, [*judgements, *answers])
 
     def mutate(self, review: Review) -> ReviewAnswer:
         if review.operation not in {"CREATE", "UPDATE"} or review.object is None or review.subresource:
             return PASSED
-        known = self._known()
-        case = case_of(review, known.surroundings)
+        snapshot = self._state.snapshot
+        case = case_of(review, snapshot.surroundings)
         if case is not None and case.kind is Kind.PROJECT:
             return ReviewAnswer(patch=autonomous_projects.admission_patch(case))
         completion = tracking_completion.complete(
             review.object,
-            namespace=known.namespace(review.namespace),
+            namespace=snapshot.namespace(review.namespace),
             writer=writer_of(review),
-            surroundings=known.surroundings,
+            surroundings=snapshot.surroundings,
             group=review.group,
         )
         return ReviewAnswer(
@@ -124,10 +100,12 @@ class Decisions:
             or review.subresource
         ):
             return PASSED
-        injection = injecting.inject(review.object, self._known().templates)
-        self._listener.injected(injection.reason)
+        injection = injecting.inject(review.object, self._state.snapshot.templates)
         return ReviewAnswer(
-            patch=injection.patch, warnings=injection.warnings, audit={INJECTION: injection.reason}
+            patch=injection.patch,
+            warnings=injection.warnings,
+            audit={INJECTION: injection.reason},
+            injection=injection.reason,
         )
 
 
@@ -156,6 +134,20 @@ def writer_of(review: Review) -> User:
     return User(review.user, review.groups)
 
 
+def _verdict(review: Review, judgements: Sequence[Judgement]) -> ReviewAnswer:
+    if not judgements:
+        return PASSED
+    denied = [judgement.finding for judgement in judgements if judgement.action is Action.DENY]
+    warned = [judgement.finding for judgement in judgements if judgement.action is Action.WARN]
+    return ReviewAnswer(
+        allowed=not denied,
+        message=denial(review, denied) if denied else "",
+        warnings=[warning(finding) for finding in warned],
+        audit=dict(_audit(judgements)),
+        judgements=judgements,
+    )
+
+
 def _audit(judgements: Sequence[Judgement]) -> Iterator[tuple[str, str]]:
     spoke = sorted({f"{judgement.finding.rule}={judgement.action.value}" for judgement in judgements})
     yield FINDINGS, ",".join(spoke)
@@ -171,7 +163,7 @@ def _audit(judgements: Sequence[Judgement]) -> Iterator[tuple[str, str]]:
 
 
 def _removals(annotations: Sequence[str]) -> list[dict[str, Any]]:
-    return [{"op": "remove", "path": f"/metadata/annotations/{escaped(key)}"} for key in annotations]
+    return [{"op": "remove", "path": f"/metadata/annotations/{escape(key)}"} for key in annotations]
 
 
 def _additions(thing: Object, completion: tracking_completion.Completion) -> Iterator[dict[str, Any]]:
@@ -183,4 +175,4 @@ def _additions(thing: Object, completion: tracking_completion.Completion) -> Ite
             yield {"op": "add", "path": f"/metadata/{section}", "value": dict(added)}
             continue
         for key, value in added.items():
-            yield {"op": "add", "path": f"/metadata/{section}/{escaped(key)}", "value": value}
+            yield {"op": "add", "path": f"/metadata/{section}/{escape(key)}", "value": value}

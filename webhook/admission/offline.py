@@ -1,15 +1,13 @@
 """A review answered the way an API server would use our two endpoints: mutation, then validation of the result."""
 
 import copy
-from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from argocd.engine.judge import Judgement
 from kube.patches import apply_json_patch
+from webhook.admission.cluster_state import Snapshot
 from webhook.admission.decisions import Decisions
 from webhook.admission.review import Review, ReviewAnswer
-from webhook.injection.inject import InjectionReason
 
 
 class Part(StrEnum):
@@ -17,12 +15,11 @@ class Part(StrEnum):
     VALIDATE = "validate"
 
 
-class Unheard:
-    """Nobody counts what is only rehearsed."""
+@dataclass(frozen=True, slots=True)
+class FixedState:
+    """In place of a cluster's: nothing changes it."""
 
-    def judged(self, review: Review, judgements: Sequence[Judgement]) -> None: ...
-
-    def injected(self, reason: InjectionReason) -> None: ...
+    snapshot: Snapshot
 
 
 def rehearse(decisions: Decisions, review: Review, *, part: Part | None = None) -> ReviewAnswer:

@@ -9,7 +9,9 @@ from typing import Any, ClassVar
 
 import orjson
 
+from argocd.engine.judge import Judgement
 from tiphys.errors import CallError
+from webhook.injection.inject import InjectionReason
 
 API_VERSION, KIND = "admission.k8s.io/v1", "AdmissionReview"
 
@@ -57,7 +59,10 @@ class Review:
 
 @dataclass(frozen=True, slots=True)
 class ReviewAnswer:
-    """A verdict on its way out; `patch` holds JSON-patch operations and is empty where nothing changes."""
+    """A verdict on its way out; `patch` holds JSON-patch operations and is empty where nothing changes.
+
+    What it rests on (`judgements`, `injection`) is not sent: metrics and the status page tell it.
+    """
 
     allowed: bool = True
     message: str = ""
@@ -65,6 +70,8 @@ class ReviewAnswer:
     warnings: Sequence[str] = ()
     patch: Sequence[Mapping[str, Any]] = ()
     audit: Mapping[str, str] = field(default_factory=dict)
+    judgements: Sequence[Judgement] = ()
+    injection: InjectionReason | None = None
 
 
 PASSED = ReviewAnswer()

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from jsonpointer import escape
+
 from argocd import names, reading
 from webhook.injection.quantities import amount, exceeds
 from webhook.injection.templates import ROLES, Template
-from webhook.pointers import escaped
 
 Object = dict[str, Any]
 
@@ -80,7 +81,7 @@ def inject(pod: Mapping[str, Any], templates: Mapping[str, Template]) -> Injecti
     patch = [
         *_append(pod, "initContainers" if template.native else "containers", [container]),
         *_append(pod, "volumes", list(template.volumes)),
-        {"op": "add", "path": f"/metadata/annotations/{escaped(INJECTED)}", "value": role},
+        {"op": "add", "path": f"/metadata/annotations/{escape(INJECTED)}", "value": role},
     ]
     return Injection(InjectionReason.INJECTED, role, patch, warnings)
 

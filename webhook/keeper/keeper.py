@@ -86,28 +86,28 @@ class KeeperStatus:
 
 
 class Keeper:
-    def __init__(self, store: Store, keeping: KeeperOptions) -> None:
+    def __init__(self, store: Store, options: KeeperOptions) -> None:
         self._store = store
-        self._keeping = keeping
+        self._options = options
         self.state = KeeperStatus()
-        self.announcer = EventRecorder(store, home=keeping.scope.home, denials=keeping.denial_events)
-        self.reports = Reports(denied=self.announcer.denied)
+        self.events = EventRecorder(store, home=options.scope.home, denials=options.denial_events)
+        self.reports = Reports(denied=self.events.denied)
         self._look_again = asyncio.Event()
         self._watches: dict[str, Cache[Object]] = {}
         self._authority: Cache[Object] | None = None
         self._source = self._leaf_source()
         self._file_bundles: tuple[bytes, ...] = (b"",)
-        self._upkeep = Upkeep(store, home=keeping.scope.home, written=self._look_again.set)
+        self._upkeep = Upkeep(store, home=options.scope.home, written=self._look_again.set)
         self._election = Election(
-            store, name=LEADER_LEASE, namespace=keeping.scope.home, identity=keeping.identity
+            store, name=LEADER_LEASE, namespace=options.scope.home, identity=options.identity
         )
 
     async def run(self) -> None:
         """Until cancelled; an error of our own ends it, errors of the API server are waited out."""
-        self._keeping.leaf_folder.mkdir(parents=True, exist_ok=True)
+        self._options.leaf_folder.mkdir(parents=True, exist_ok=True)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._receive_reports(), name="reports of workers")
-            group.create_task(self.announcer.run(), name="events")
+            group.create_task(self.events.run(), name="events")
             group.create_task(self._election.run(self._lead), name="election")
             group.create_task(self._beat(), name="replica lease")
             group.create_task(self._probe(), name="probe of our own port")
@@ -119,7 +119,7 @@ class Keeper:
     def reasons_not_ready(self) -> list[str]:
         """Empty when a review sent now would be answered as it should."""
         state, reasons = self.state, []
-        if (self._keeping.folder / STOPPING).exists():
+        if (self._options.folder / STOPPING).exists():
             reasons.append("stopping")
         if not state.fingerprint:
             reasons.append("no certificate yet")
@@ -148,20 +148,20 @@ class Keeper:
     # Leading
 
     async def _lead(self) -> None:
-        log.info("leading", **{logs.NAME: self._keeping.identity})
+        log.info("leading", **{logs.NAME: self._options.identity})
         async with asyncio.TaskGroup() as group:
             group.create_task(self._upkeep.run(), name="caBundle")
             group.create_task(self._ensure_installation_id(), name="installation id")
-            if self._keeping.certificates is CertificateOrigin.OWN:
+            if self._options.certificates is CertificateOrigin.OWN:
                 group.create_task(self._rotate(), name="rotation")
 
     async def _rotate(self) -> None:
-        keeping = self._keeping
+        options = self._options
         rotation = Rotation(
             self._store,
-            namespace=keeping.scope.home,
+            namespace=options.scope.home,
             name=SECRET_NAME,
-            subject=LeafSubject(SECRET_NAME, dns_names=keeping.dns_names),
+            subject=LeafSubject(SECRET_NAME, dns_names=options.dns_names),
             published=self._upkeep.published,
         )
         while True:
@@ -188,7 +188,7 @@ class Keeper:
     async def _ensure_installation_id(self) -> None:
         while True:
             try:
-                told = await ensure_installation_id(self._store, self._keeping.scope)
+                told = await ensure_installation_id(self._store, self._options.scope)
             except ApiError as error:
                 self._trouble("installation id", str(error))
                 await asyncio.sleep(INSTALLATION_PAUSE_SECONDS)
@@ -201,11 +201,11 @@ class Keeper:
     # The leaf
 
     def _leaf_source(self) -> CertificateSource:
-        keeping = self._keeping
-        if keeping.certificates is CertificateOrigin.FILES:
-            assert keeping.certificate_folder is not None
-            return LeafFolder(keeping.certificate_folder)
-        home, authority, leaf = keeping.scope.home, f"{SECRET_NAME}-ca", f"{SECRET_NAME}-tls"
+        options = self._options
+        if options.certificates is CertificateOrigin.FILES:
+            assert options.certificate_folder is not None
+            return LeafFolder(options.certificate_folder)
+        home, authority, leaf = options.scope.home, f"{SECRET_NAME}-ca", f"{SECRET_NAME}-tls"
         source = LeafSecret(self._store, namespace=home, name=leaf)
         self._authority = secret_cache(self._store, namespace=home, name=authority, projection=_only_version)
         self._heed(self._authority, name=authority)
@@ -235,10 +235,10 @@ class Keeper:
         assert pair is not None, "a leaf source has a leaf"
         self._trouble("certificate", "")
         if pair.fingerprint != self.state.fingerprint:
-            publish(self._keeping.leaf_folder, {CERTIFICATE: pair.certificate, KEY: pair.key, BUNDLE: bundle})
+            publish(self._options.leaf_folder, {CERTIFICATE: pair.certificate, KEY: pair.key, BUNDLE: bundle})
         self.state.fingerprint = pair.fingerprint
         self.state.expiry = pair.leaf.not_valid_after_utc
-        if bundle and self._keeping.certificates is CertificateOrigin.FILES:
+        if bundle and self._options.certificates is CertificateOrigin.FILES:
             self._upkeep.want(self._with_previous(bundle))
 
     # Looking after ourselves
@@ -247,9 +247,9 @@ class Keeper:
         """A Lease of our own, by which `tiphys webhook status` knows the replicas and their versions."""
         await heartbeat(
             self._store,
-            name=f"{REPLICA_LEASE_PREFIX}{self._keeping.identity}",
-            namespace=self._keeping.scope.home,
-            identity=f"{self._keeping.identity} {__version__}",
+            name=f"{REPLICA_LEASE_PREFIX}{self._options.identity}",
+            namespace=self._options.scope.home,
+            identity=f"{self._options.identity} {__version__}",
             told=lambda error: self._trouble("replica lease", error),
         )
 
@@ -257,7 +257,7 @@ class Keeper:
         """A handshake with our own port: the one thing that every failure of serving has in common."""
         while True:
             self._look_around()
-            served = await _served_fingerprint(self._keeping.review_port)
+            served = await _served_fingerprint(self._options.review_port)
             self.state.answers = bool(served) and served == self.state.fingerprint
             await asyncio.sleep(PROBE_SECONDS if self.state.answers else PROBE_SECONDS / 10)
 
@@ -271,7 +271,7 @@ class Keeper:
             self._trouble(what, cache.health.error)
 
     async def _receive_reports(self) -> None:
-        path = self._keeping.folder / SOCKET
+        path = self._options.folder / SOCKET
         path.unlink(missing_ok=True)
         loop = asyncio.get_running_loop()
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:

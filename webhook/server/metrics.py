@@ -1,15 +1,15 @@
-"""The webhook's metrics, and the observer and listener that feed them."""
+"""The webhook's metrics, and the observer that feeds them."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from argocd.engine.judge import Judgement
 from argocd.judging.case import Action
 from certs.key_pair import CertificateError, KeyPair
+from kube.cache import Health
 from tiphys import logs, metrics
 from webhook.admission.review import Review, ReviewAnswer
-from webhook.injection.inject import InjectionReason
 from webhook.keeper.worker_reports import Denial, WorkerReporter
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ log = logs.get_logger()
 
 
 class WorkerMetrics:
-    """Observes the server and listens to the decisions of one worker."""
+    """Observes one worker: counts, logs, and reports to the keeper."""
 
     def __init__(self, reporter: WorkerReporter) -> None:
         self._reporter = reporter
@@ -82,6 +82,10 @@ class WorkerMetrics:
         key = (path, review.kind, review.operation, answer.allowed)
         self._answers[key] = self._answers.get(key, 0) + 1
         self._seconds.setdefault(path, []).append(seconds)
+        if answer.judgements:
+            self._judged(review, answer.judgements)
+        if answer.injection is not None:
+            INJECTIONS.labels(answer.injection.value).inc()
 
     def _tell(self) -> None:
         for key, count in self._answers.items():
@@ -117,7 +121,7 @@ class WorkerMetrics:
         self._reporter.trouble("certificate", str(error))
         log.error("a certificate was refused, the last good one stays", **{logs.ERROR: error})
 
-    def judged(self, review: Review, judgements: Sequence[Judgement]) -> None:
+    def _judged(self, review: Review, judgements: Sequence[Judgement]) -> None:
         for judgement in judgements:
             key = (judgement.finding.rule, judgement.action.value)
             found = self._findings.get(key)
@@ -142,5 +146,18 @@ class WorkerMetrics:
                 },
             )
 
-    def injected(self, reason: InjectionReason) -> None:
-        INJECTIONS.labels(reason.value).inc()
+    def troubled(self, what: str, trouble: str) -> None:
+        """Something became wrong, or with an empty text right again."""
+        self._reporter.trouble(what, trouble)
+        if what == "configuration":
+            CONFIGURATION_BROKEN.set(bool(trouble))
+        if trouble:
+            log.error("trouble", **{logs.NAME: what, logs.REASON: trouble})
+
+    def report(self, health: Mapping[str, Health], *, troubles: Mapping[str, str]) -> None:
+        """Of the caches, now and then."""
+        self._reporter.caches(health)
+        for what, trouble in troubles.items():
+            self._reporter.trouble(what, trouble)
+        for name, cache in health.items():
+            CACHE_SILENCE.labels(name).set(cache.silence)

@@ -6,10 +6,14 @@ right order (not ready, drain, end), and ends with an error when a child ends by
 
 import asyncio
 import contextlib
+import gc
 import multiprocessing
+import multiprocessing.connection
 import multiprocessing.process
 import os
+import signal
 import tempfile
+import threading
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +24,9 @@ from tiphys import logs
 from tiphys.errors import SurroundingsError
 from tiphys.running import Running
 from webhook.keeper.keeper import STOPPING
-from webhook.server.children import WebhookOptions, run_keeper, run_workers
+from webhook.server.composition import run_workers
+from webhook.server.keeper_process import run_keeper
+from webhook.server.options import WebhookOptions
 
 FIRST_CERTIFICATE_SECONDS = 120.0
 KEEPER_GRACE_SECONDS = 10.0
@@ -30,24 +36,24 @@ Child = multiprocessing.process.BaseProcess
 log = logs.get_logger()
 
 
-async def serve(running: Running, serving: WebhookOptions) -> None:
+async def serve(running: Running, options: WebhookOptions) -> None:
     """`tiphys webhook`, until it is asked to stop."""
-    base = serving.keeping.folder
+    base = options.keeper.folder
     base.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="webhook-", dir=base) as folder:
-        placed = replace(serving, keeping=replace(serving.keeping, folder=Path(folder)))
-        keeping = placed.keeping
-        (keeping.folder / "metrics").mkdir()
-        keeping.leaf_folder.mkdir()
-        os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(keeping.folder / "metrics")  # for the children
+        placed = replace(options, keeper=replace(options.keeper, folder=Path(folder)))
+        keeper = placed.keeper
+        (keeper.folder / "metrics").mkdir()
+        keeper.leaf_folder.mkdir()
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(keeper.folder / "metrics")  # for the children
         children: list[Child] = []
         try:
             children.append(_start("keeper", run_keeper, placed))
-            await _until(running, children, _certificate(keeping.leaf_folder))
+            await _until(running, children, _certificate(keeper.leaf_folder))
             if not running.stopping.is_set():
                 children.append(_start("workers", run_workers, placed))
                 await _until(running, children, asyncio.Event().wait())
-            (keeping.folder / STOPPING).touch()
+            (keeper.folder / STOPPING).touch()
             await _end(children, placed)
         finally:
             for child in children:
@@ -56,11 +62,29 @@ async def serve(running: Running, serving: WebhookOptions) -> None:
                 child.join()
 
 
-def _start(name: str, target: Callable[[WebhookOptions], None], serving: WebhookOptions) -> Child:
+def _start(name: str, target: Callable[[WebhookOptions], None], options: WebhookOptions) -> Child:
     # A fresh interpreter rather than a fork: the parent has an event loop, and gRPC and TLS dislike forks.
-    child = multiprocessing.get_context("spawn").Process(target=target, args=(serving,), name=name)
+    child = multiprocessing.get_context("spawn").Process(target=_run, args=(target, options), name=name)
     child.start()
     return child
+
+
+def _run(target: Callable[[WebhookOptions], None], options: WebhookOptions) -> None:
+    """In the child."""
+    logs.configure(level=options.log_level, form=options.log_format)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    # All modules are there. Looking through them for garbage at the end would take each process longer than all else
+    # that it does then, and unshare their memory after the fork.
+    gc.freeze()
+    target(options)
+
+
+def _end_with_parent() -> None:
+    """A parent that was killed cannot tell us to stop."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        multiprocessing.connection.wait([parent.sentinel])
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 async def _until(running: Running, children: list[Child], awaited: Coroutine[Any, Any, Any]) -> None:
@@ -105,9 +129,9 @@ async def _certificate(folder: Path) -> None:
     )
 
 
-async def _end(children: list[Child], serving: WebhookOptions) -> None:
+async def _end(children: list[Child], options: WebhookOptions) -> None:
     """Workers first, so that reviews are answered to the end; the keeper still shows that we are not ready."""
-    patience = serving.listening.drain_seconds + KEEPER_GRACE_SECONDS * 2
+    patience = options.review_port.drain_seconds + KEEPER_GRACE_SECONDS * 2
     for child, seconds in zip(reversed(children), (patience, KEEPER_GRACE_SECONDS), strict=False):
         child.terminate()
         await asyncio.to_thread(child.join, seconds)

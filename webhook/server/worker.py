@@ -13,6 +13,7 @@ import os
 import resource
 import ssl
 from asyncio.sslproto import SSLProtocol
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from gunicorn.arbiter import Arbiter
@@ -61,6 +62,10 @@ class Served(Protocol):
         ...
 
     async def stop(self) -> None: ...
+
+
+Build = Callable[[], Awaitable[Served]]
+"""Makes it in the worker's event loop."""
 
 
 class Secured(SSLProtocol):
@@ -177,6 +182,7 @@ class ReviewWorker(ASGIWorker):  # type: ignore[misc]
 
     asgi: Served
     loop: asyncio.AbstractEventLoop
+    _build: Build
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -198,6 +204,10 @@ class ReviewWorker(ASGIWorker):  # type: ignore[misc]
         self.connections.discard(protocol)
         self.strangers.pop(protocol, None)
 
+    def load_wsgi(self) -> None:
+        """Gunicorn loads before the event loop runs; ours is built in it."""
+        self._build = self.app.wsgi()
+
     def handle_exit_signal(self) -> None:
         self._asked_to_stop.set()
 
@@ -217,6 +227,7 @@ class ReviewWorker(ASGIWorker):  # type: ignore[misc]
 
     async def _serve(self) -> None:
         _raise_file_limit(self.worker_connections)
+        self.asgi = await self._build()
         context = self.asgi.context()
         await self.asgi.start()
         # What the caches hold now stays: looking through it for garbage would make reviews wait.

@@ -11,11 +11,12 @@ from argocd.engine.configuration_file import parse_configuration
 from argocd.judging.case import Surroundings
 from argocd.settings.argocd_cm import Settings
 from tests.argocd.fake_neighbours import Nothing
-from tests.webhook.admission.test_decisions import Heard
 from tests.webhook.conftest import ROOT, review
 from webhook.admission import access_reviews
 from webhook.admission.access_reviews import QUESTIONS, AccessReviews
-from webhook.admission.decisions import Decisions, Snapshot
+from webhook.admission.cluster_state import Snapshot
+from webhook.admission.decisions import Decisions
+from webhook.admission.offline import FixedState
 from webhook.admission.review import ReviewAnswer, decode
 
 HERE = "https://kubernetes.default.svc"
@@ -58,10 +59,9 @@ def validated(server: Refusing, *, count: int = 1, **configured: Any) -> ReviewA
     assert not problems
     surroundings = Surroundings(settings=Settings(), configuration=configuration, neighbours=Nothing())
     decisions = Decisions(
-        lambda: Snapshot(surroundings),
-        listener=Heard(),
+        FixedState(Snapshot(surroundings)),
+        access_reviews=AccessReviews(cast("Any", server)),
         today=lambda: date(2026, 11, 1),
-        check_writer=AccessReviews(cast("Any", server)).check,
     )
 
     async def decide() -> ReviewAnswer:

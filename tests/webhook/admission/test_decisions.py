@@ -1,6 +1,6 @@
 """Decisions without a server: what each endpoint answers to a review."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import date
 from typing import Any
 
@@ -10,11 +10,12 @@ import pytest
 
 from argocd.engine.configuration_file import parse_configuration
 from argocd.engine.directory import Directory, Shelf
-from argocd.engine.judge import Judgement
 from argocd.judging.case import Surroundings
 from argocd.settings.argocd_cm import read_settings
 from tests.webhook.conftest import review
-from webhook.admission.decisions import Decisions, Snapshot
+from webhook.admission.cluster_state import Snapshot
+from webhook.admission.decisions import Decisions
+from webhook.admission.offline import FixedState
 from webhook.admission.review import Review, ReviewAnswer, decode
 from webhook.injection.inject import InjectionReason
 from webhook.injection.templates import parse_template
@@ -23,28 +24,15 @@ CONTROLLER = "system:serviceaccount:argocd:argocd-application-controller"
 PRINCIPAL = "system:serviceaccount:argocd:tiphys-principal"
 
 
-class Heard:
-    def __init__(self) -> None:
-        self.judgements: list[Judgement] = []
-        self.reasons: list[InjectionReason] = []
-
-    def judged(self, review: Review, judgements: Sequence[Judgement]) -> None:
-        self.judgements += judgements
-
-    def injected(self, reason: InjectionReason) -> None:
-        self.reasons.append(reason)
-
-
 def decisions(
     *,
     configuration: Mapping[str, Any] | None = None,
     settings: Mapping[str, str] | None = None,
     namespace: Mapping[str, Any] | None = None,
-    heard: Heard | None = None,
 ) -> Decisions:
     read, problems = parse_configuration(configuration or {})
     assert not problems
-    known = Snapshot(
+    snapshot = Snapshot(
         surroundings=Surroundings(
             settings=read_settings({"data": settings or {}}, configuration=read),
             configuration=read,
@@ -53,9 +41,7 @@ def decisions(
         namespace=lambda _: namespace or {},
         templates={"agent": parse_template("agent", "container: {image: i}", origin="t")},
     )
-    return Decisions(
-        lambda: known, listener=heard or Heard(), today=lambda: date(2026, 11, 1), check_writer=lambda _: None
-    )
+    return Decisions(FixedState(snapshot), today=lambda: date(2026, 11, 1))
 
 
 def project(spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
@@ -77,9 +63,8 @@ def answered(answer: Any) -> ReviewAnswer:
 
 
 def test_a_denial_lists_every_finding_with_path_rule_and_page() -> None:
-    heard = Heard()
     bad = project({"sourceRepos": ["!*"], "destinations": [{"server": "!*", "namespace": "a"}]})
-    answer = answered(decisions(heard=heard).validate(asked(object=bad)))
+    answer = answered(decisions().validate(asked(object=bad)))
     assert not answer.allowed
     assert answer.message.startswith("Tiphys refuses this AppProject sample: 2 findings\n")
     for part in (
@@ -89,7 +74,7 @@ def test_a_denial_lists_every_finding_with_path_rule_and_page() -> None:
     ):
         assert part in answer.message
     assert "project/destination-format=deny" in answer.audit["findings"]
-    assert {judgement.finding.rule for judgement in heard.judgements} >= {"project/destination-format"}
+    assert {judgement.finding.rule for judgement in answer.judgements} >= {"project/destination-format"}
 
 
 def test_with_enforcement_warn_the_same_object_passes_with_warnings() -> None:
@@ -240,14 +225,13 @@ def test_a_deletion_and_a_subresource_are_never_patched() -> None:
 
 
 def test_a_pod_is_injected_and_the_reason_told() -> None:
-    heard = Heard()
-    made = decisions(heard=heard)
+    made = decisions()
     pod = {"metadata": {"annotations": {"tiphys.dev/inject": "agent"}}, "spec": {"containers": []}}
     kind = {"group": "", "version": "v1", "kind": "Pod"}
     answer = made.inject(asked(object=pod, kind=kind))
     assert answer.audit == {"injection": "injected"}
-    assert made.inject(asked(object=patched(pod, answer), kind=kind)).audit == {
-        "injection": "already-injected"
-    }
-    assert heard.reasons == [InjectionReason.INJECTED, InjectionReason.ALREADY_INJECTED]
+    again = made.inject(asked(object=patched(pod, answer), kind=kind))
+    assert again.audit == {"injection": "already-injected"}
+    reasons = [answer.injection, again.injection]
+    assert reasons == [InjectionReason.INJECTED, InjectionReason.ALREADY_INJECTED]
     assert made.inject(asked(object=pod)) == ReviewAnswer()

@@ -9,7 +9,7 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -21,17 +21,18 @@ import yaml
 from argocd import reading
 from argocd.engine.configuration_file import parse_configuration
 from argocd.engine.directory import Directory, Shelf
-from argocd.engine.judge import Judgement
 from argocd.judging.case import Kind, Surroundings
 from argocd.judging.kinds import kind_of
 from argocd.rules.catalogue import CATALOGUE
 from argocd.settings.argocd_cm import read_settings
 from tests.webhook.plain_server import Silent
-from webhook.admission.decisions import Decisions, Snapshot
-from webhook.admission.review import Review
-from webhook.injection.inject import InjectionReason
+from webhook.admission.cluster_state import Snapshot
+from webhook.admission.decisions import Decisions
+from webhook.admission.offline import FixedState
+from webhook.admission.review import Review, ReviewAnswer
 from webhook.injection.templates import parse_template
-from webhook.server.asgi import Endpoint, ReviewApp
+from webhook.server.asgi import ReviewApp
+from webhook.server.composition import endpoints_of
 
 PATHS = ("/validate", "/mutate", "/inject")
 WRITERS = (
@@ -80,12 +81,10 @@ class Watcher(Silent):
     def crashed(self, path: str, error: Exception) -> None:
         self._outcome.failures.append(f"{path}: {error!r}")
 
-    def judged(self, review: Review, judgements: Sequence[Judgement]) -> None:
-        for judgement in judgements:
+    def answered(self, path: str, review: Review, answer: ReviewAnswer, seconds: float) -> None:
+        for judgement in answer.judgements:
             if judgement.finding.message.startswith("this rule failed"):
                 self._outcome.failures.append(f"{judgement.finding.rule}: {judgement.finding.message}")
-
-    def injected(self, reason: InjectionReason) -> None: ...
 
 
 def corpus() -> list[dict[str, Any]]:
@@ -123,22 +122,19 @@ def application(objects: list[dict[str, Any]], outcome: Outcome) -> ReviewApp:
             "annotations": {"tiphys.dev/tracking-application": "shop"},
         }
     }
-    known = Snapshot(
+    snapshot = Snapshot(
         Surroundings(settings=settings, configuration=configuration, neighbours=directory),
         namespace=lambda _: namespace,
         templates={"agent": template},
     )
     watcher = Watcher(outcome)
-    decisions = Decisions(
-        lambda: known, listener=watcher, today=lambda: date(2027, 1, 1), check_writer=lambda _: None
-    )
-    endpoints = {
-        "/validate": Endpoint(decisions.validate, patches=False),
-        "/mutate": Endpoint(decisions.mutate, patches=True),
-        "/inject": Endpoint(decisions.inject, patches=True),
-    }
+    decisions = Decisions(FixedState(snapshot), today=lambda: date(2027, 1, 1))
     return ReviewApp(
-        endpoints=endpoints, folder=Path(), background=watcher, observer=watcher, drain_seconds=0
+        endpoints=endpoints_of(decisions),
+        folder=Path(),
+        background=watcher,
+        observer=watcher,
+        drain_seconds=0,
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from tests.webhook.conftest import ROOT, Server, post, read_response, review
-from webhook.server.gunicorn_settings import ReviewPort
+from webhook.server.arbiters import ReviewPort
 
 StartServer = Callable[..., Server]
 

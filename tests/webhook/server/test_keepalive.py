@@ -24,7 +24,7 @@ async def test_a_connection_is_kept_while_it_is_used_and_closed_once_it_has_been
     configuration = Config()
     configuration.set("keepalive", KEEPALIVE_SECONDS)
     worker = ReviewWorker(0, os.getppid(), [], None, 30, configuration, Logger(configuration))
-    worker.loop, worker.asgi = loop, build(tmp_path, 0)
+    worker.loop, worker.asgi = loop, await build(tmp_path, 0)
     context = worker.asgi.context()
     server = await loop.create_server(lambda: Secured(worker, context), "127.0.0.1", 0)
     trusting = ssl.create_default_context(cadata=authority.pair.certificate.decode())
