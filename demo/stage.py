@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Mode
 from demo.control_socket import listening
 from demo.local_clusters import LocalWorld, local_world
 from demo.local_webhook import local_guarding

@@ -6,7 +6,6 @@ in bookkeeping is not sent again. Commands (operation, termination, refresh) are
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from argocd import names
@@ -14,7 +13,8 @@ from argocd.agents import ignore_sync
 from argocd.agents.identity import under_first_identity
 from argocd.agents.index import AgentIndex
 from argocd.agents.project_copies import project_for_agent
-from argocd.agents.routing import Mode, agent_of_application, project_of_repository
+from argocd.agents.routing import agent_of_application, project_of_repository
+from argocd.agents.vocabulary import Message, Mode, Target
 from argocd.reading import mapping, sequence, text, value
 
 Object = Mapping[str, Any]
@@ -22,26 +22,6 @@ Object = Mapping[str, Any]
 _TERMINATING = "Terminating"
 # Written by a principal, or by the notifications of the side that it is on: no news to the other one.
 _BOOKKEEPING = frozenset({names.LAST_UPDATED, names.NOTIFIED, names.LAST_APPLIED, names.REFRESH})
-
-
-class Message(StrEnum):
-    """What a message says has happened to an object."""
-
-    CREATE = "create"
-    DELETE = "delete"
-    SPEC_UPDATE = "spec-update"
-    STATUS_UPDATE = "status-update"
-    SET_OPERATION = "set-operation"
-    TERMINATE_OPERATION = "terminate-operation"
-
-
-class Target(StrEnum):
-    """What sort of object a message is about."""
-
-    APPLICATION = "application"
-    PROJECT = "appproject"
-    REPOSITORY = "repository"
-    GPG_KEYS = "gpgkey"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Any
 from cryptography.hazmat.primitives import serialization
 
 from argocd import names
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Mode
 from certs.authority import Authority, LeafSubject
 from certs.key_pair import KeyPair
 from kube.store import Object, Store
@@ -22,7 +22,6 @@ from sidecars.principal import process as principal_running
 from sidecars.principal.settings import PrincipalSettings
 from sidecars.process.certificates import Files
 from sidecars.wire.auth.methods import NamePattern, SubjectMethod
-from sidecars.wire.auth.tokens import Mode as WireMode
 from sidecars.wire.auth.tokens import Tokens, generate_key, load_key
 from sidecars.wire.client.dialer import DialOptions
 from sidecars.wire.tls import Material
@@ -112,7 +111,7 @@ def dialing(papers: Papers, *, port: int, pair: KeyPair | None, mode: Mode = Mod
         host="127.0.0.1",
         port=port,
         material=Material(pair, papers.roots),
-        mode=WireMode(mode.value),
+        mode=mode,
         namespace=NAMESPACE,
         version=principal_running.VERSION,
     )

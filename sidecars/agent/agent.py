@@ -3,9 +3,8 @@
 import asyncio
 from functools import partial
 
-from argocd.agents.messages import Message
 from argocd.agents.namespaces import as_told_to_peer
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Message, Mode, Target
 from kube.store import Object, Store
 from sidecars.agent.applications import Applications, RefusedApplicationError, restored
 from sidecars.agent.commands import Commands
@@ -27,8 +26,7 @@ from sidecars.mirroring.resync_events import ResyncEvents
 from sidecars.mirroring.workqueue import WorkQueue
 from sidecars.mirroring.writer import HasToGoError, MirrorWriter
 from sidecars.wire import payloads
-from sidecars.wire.events import AGENT_SOURCE, Event, EventType, heartbeat, message_event
-from sidecars.wire.events import Target as WireTarget
+from sidecars.wire.events import AGENT_SOURCE, Event, heartbeat, message_event
 from tiphys import logs
 from tiphys.errors import SurroundingsError
 
@@ -169,7 +167,7 @@ class Agent:
                 self.link.send(heartbeat(new_id=self._runtime.new_id))
 
     async def _handle(self, event: Event) -> None:
-        if event.target == WireTarget.RESOURCE_RESYNC:
+        if event.target == Target.RESOURCE_RESYNC:
             self._asker.resync(self.link, event)
         elif event.target in BY_TARGET:
             try:
@@ -189,7 +187,7 @@ class Agent:
     def _tell(self, message: Message, kind: SyncedKind, item: Object) -> bool:
         event = event_about(message, kind, item, source=AGENT_SOURCE)
         if logs.debugs():
-            fields = {logs.OPERATION: message.value, logs.KIND: kind.target.value, logs.KEY: event.subject}
+            fields = {logs.OPERATION: message.word, logs.KIND: kind.target.value, logs.KEY: event.subject}
             log.debug("told", **fields)
         self._asker.told(message, kind, item)
         return self.link.send(event)
@@ -224,8 +222,8 @@ class Agent:
     def _tell_error(self, *, name: str, namespace: str, message: str) -> None:
         told = payloads.ErrorData(resource_name=name, resource_namespace=namespace, message=message)
         event = message_event(
-            EventType.ERROR,
-            target=WireTarget.APPLICATION,
+            Message.ERROR,
+            target=Target.APPLICATION,
             payload=payloads.write(told),
             source=AGENT_SOURCE,
             new_id=self._runtime.new_id,

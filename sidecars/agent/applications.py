@@ -14,8 +14,8 @@ from argocd.agents.identity import (
     is_managed,
     mismatch_policy,
 )
-from argocd.agents.messages import Message
 from argocd.agents.namespaces import at_agent
+from argocd.agents.vocabulary import Message
 from argocd.reading import mapping, text, value
 from kube.errors import AlreadyExistsError, NotFoundError
 from kube.resources import APPLICATIONS, NAMESPACES

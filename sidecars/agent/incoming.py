@@ -11,8 +11,7 @@ from argocd.agents.identity import (
     project_action,
     repository_action,
 )
-from argocd.agents.messages import Message, Target
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Message, Mode, Target
 from argocd.reading import text
 from kube.store import Object
 from sidecars.agent.applications import Applications

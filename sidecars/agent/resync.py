@@ -5,12 +5,10 @@ from functools import partial
 
 from argocd.agents.checksums import ResourceKey, inventory_checksum, resource_key
 from argocd.agents.identity import is_managed
-from argocd.agents.messages import Message
 from argocd.agents.namespaces import PeerUnknownError
 from argocd.agents.project_copies import bare_name
 from argocd.agents.resync import (
     ResyncError,
-    ResyncMessage,
     Side,
     UpdateRequest,
     accepts,
@@ -21,7 +19,7 @@ from argocd.agents.resync import (
     resources_to_tell,
     what_is_gone,
 )
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Message, Mode
 from argocd.reading import text
 from kube.store import Object
 from sidecars.agent.incoming import NotTakenError
@@ -171,12 +169,12 @@ class AgentResync:
     def resync(self, link: Link, event: Event) -> None:
         message = resync_message(event)
         if not accepts(Side.AGENT, message, mode=self._settings.mode):
-            raise NotTakenError(f"{message} is nothing that {self._settings.mode} agents answer")
-        if message is ResyncMessage.REQUEST_LIST:
+            raise NotTakenError(f"{message.word} is nothing that {self._settings.mode} agents answer")
+        if message is Message.REQUEST_SYNCED_RESOURCE_LIST:
             self._answer_list(link, checksum=read_list_request(event))
-        elif message is ResyncMessage.REQUEST_UPDATE:
+        elif message is Message.REQUEST_UPDATE:
             self._answer(read_update_request(event))
-        elif message is ResyncMessage.RESOURCE:
+        elif message is Message.RESPONSE_SYNCED_RESOURCE:
             self._ask_about(link, read_resource(event))
         else:
             self._ask_updates(link)

@@ -9,7 +9,8 @@ from argocd.agents.copies import application_at_principal
 from argocd.agents.identity import is_managed
 from argocd.agents.namespaces import PeerUnknownError, as_told_to_peer
 from argocd.agents.project_copies import NameTooLongError, project_at_principal
-from argocd.agents.routing import Mode, project_of_repository
+from argocd.agents.routing import project_of_repository
+from argocd.agents.vocabulary import Mode
 from argocd.reading import text
 from kube.cache import Cache
 from kube.projections import without_managed_fields

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 
+from argocd.agents.vocabulary import Target
 from kube.errors import ApiError, BadRequestError, ForbiddenError, InvalidError, NotFoundError
-from sidecars.wire.events import Event, Target
+from sidecars.wire.events import Event
 from tiphys.errors import CallError, ObjectError, SurroundingsError
 
 

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from argocd.agents.routing import AgentMapping, Mode
+from argocd.agents.routing import AgentMapping
+from argocd.agents.vocabulary import Mode
 from sidecars.mirroring.kinds import APPLICATION, BY_TARGET, SyncedKind
 from sidecars.wire.errors import MalformedError
 

@@ -8,15 +8,14 @@ from typing import Any
 import orjson
 
 from argocd import names
-from argocd.agents.checksums import ChecksumError, TrackedKind, spec_checksum
+from argocd.agents.checksums import ChecksumError, spec_checksum
 from argocd.agents.identity import source_uid
-from argocd.agents.messages import Message, Target
+from argocd.agents.vocabulary import OBJECT_MESSAGES, TRACKED_AS, Message, Target
 from argocd.reading import mapping, value
 from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, SECRETS
 from kube.store import Object, Resource
 from sidecars.wire.errors import MalformedError
-from sidecars.wire.events import PREFIX, Event, EventType, object_event
-from sidecars.wire.events import Target as WireTarget
+from sidecars.wire.events import Event, object_event
 from sidecars.wire.json_objects import read_object
 
 OPERATION_DONE = "tiphys.dev/operation"
@@ -44,16 +43,20 @@ DIGEST_BYTES = 16
 @dataclass(frozen=True, slots=True)
 class SyncedKind:
     target: Target
-    tracked: TrackedKind
     resource: Resource
     content: str
     """The field that says what the object is."""
 
+    @property
+    def tracked(self) -> str:
+        """How resync messages call it."""
+        return TRACKED_AS[self.target]
 
-PROJECT = SyncedKind(Target.PROJECT, TrackedKind.PROJECT, APP_PROJECTS, "spec")
-APPLICATION = SyncedKind(Target.APPLICATION, TrackedKind.APPLICATION, APPLICATIONS, "spec")
-REPOSITORY = SyncedKind(Target.REPOSITORY, TrackedKind.REPOSITORY, SECRETS, "data")
-GPG_KEYS = SyncedKind(Target.GPG_KEYS, TrackedKind.GPG_KEYS, CONFIG_MAPS, "data")
+
+PROJECT = SyncedKind(Target.PROJECT, APP_PROJECTS, "spec")
+APPLICATION = SyncedKind(Target.APPLICATION, APPLICATIONS, "spec")
+REPOSITORY = SyncedKind(Target.REPOSITORY, SECRETS, "data")
+GPG_KEYS = SyncedKind(Target.GPG_KEYS, CONFIG_MAPS, "data")
 
 KINDS = (PROJECT, APPLICATION, REPOSITORY, GPG_KEYS)
 BY_TARGET: Mapping[str, SyncedKind] = {kind.target: kind for kind in KINDS}
@@ -74,8 +77,8 @@ def event_about(
     extensions: Mapping[str, str] | None = None,
 ) -> Event:
     return object_event(
-        EventType(PREFIX + message),
-        target=WireTarget(kind.target),
+        message,
+        target=kind.target,
         obj=obj,
         source=source,
         principal_uid=principal_uid,
@@ -83,14 +86,10 @@ def event_about(
     )
 
 
-_MESSAGES = frozenset(Message)
-
-
 def message_of(event: Event) -> Message:
-    word = event.type.removeprefix(PREFIX)
-    if word not in _MESSAGES:
+    if event.type not in OBJECT_MESSAGES:
         raise MalformedError(f"{event.type[:80]!r} says nothing that can happen to a {event.target}")
-    return Message(word)
+    return Message(event.type)
 
 
 def object_of(event: Event) -> Object:

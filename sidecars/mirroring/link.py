@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from contextvars import Context
 from dataclasses import dataclass, field, replace
 
+from argocd.agents.vocabulary import OBJECT_TARGETS
 from sidecars.delivery import comparison
 from sidecars.delivery.comparison import Comparer, ComparisonReport, Difference
 from sidecars.delivery.dead_letters import Bury
@@ -20,7 +21,7 @@ from sidecars.metrics.argocd_agent import Figures
 from sidecars.metrics.per_peer import FAILURE, RECEIVED, SENT, STREAM_LOST, SUCCESS, PerPeerMetrics, kind_of
 from sidecars.mirroring.inventories import Inventories
 from sidecars.wire import capabilities, trace_context
-from sidecars.wire.events import OBJECT_TARGETS, Event, acknowledgement, fresh_id
+from sidecars.wire.events import Event, acknowledgement, fresh_id
 from tiphys import logs, metrics
 from tiphys.errors import SurroundingsError
 

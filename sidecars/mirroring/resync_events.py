@@ -3,17 +3,17 @@
 from collections.abc import Callable
 
 from argocd.agents.checksums import ResourceKey
-from argocd.agents.resync import ResyncMessage, UpdateRequest
+from argocd.agents.resync import UpdateRequest
+from argocd.agents.vocabulary import RESYNC_MESSAGES, Message, Target
 from sidecars.wire import payloads
 from sidecars.wire.errors import MalformedError
-from sidecars.wire.events import PREFIX, Event, Target, message_event
+from sidecars.wire.events import Event, message_event
 
 
-def resync_message(event: Event) -> ResyncMessage:
-    word = event.type.removeprefix(PREFIX)
-    if word not in set(ResyncMessage):
+def resync_message(event: Event) -> Message:
+    if event.type not in RESYNC_MESSAGES:
         raise MalformedError(f"{event.type[:80]!r} is no resync message")
-    return ResyncMessage(word)
+    return Message(event.type)
 
 
 class ResyncEvents:
@@ -23,9 +23,9 @@ class ResyncEvents:
         self._source = source
         self._new_id = new_id
 
-    def _event(self, message: ResyncMessage, struct: object) -> Event:
+    def _event(self, message: Message, struct: object) -> Event:
         return message_event(
-            PREFIX + message,
+            message,
             target=Target.RESOURCE_RESYNC,
             payload=payloads.write(struct),
             source=self._source,
@@ -33,17 +33,19 @@ class ResyncEvents:
         )
 
     def list_request(self, checksum: bytes | None) -> Event:
-        return self._event(ResyncMessage.REQUEST_LIST, payloads.RequestSyncedResourceList(checksum=checksum))
+        return self._event(
+            Message.REQUEST_SYNCED_RESOURCE_LIST, payloads.RequestSyncedResourceList(checksum=checksum)
+        )
 
     def resource(self, key: ResourceKey) -> Event:
         return self._event(
-            ResyncMessage.RESOURCE,
+            Message.RESPONSE_SYNCED_RESOURCE,
             payloads.SyncedResource(name=key.name, namespace=key.namespace, uid=key.uid, kind=key.kind),
         )
 
     def update_request(self, request: UpdateRequest) -> Event:
         return self._event(
-            ResyncMessage.REQUEST_UPDATE,
+            Message.REQUEST_UPDATE,
             payloads.RequestUpdate(
                 name=request.name,
                 namespace=request.namespace,
@@ -54,7 +56,7 @@ class ResyncEvents:
         )
 
     def resync_request(self) -> Event:
-        return self._event(ResyncMessage.REQUEST_RESYNC, payloads.RequestResourceResync())
+        return self._event(Message.REQUEST_RESOURCE_RESYNC, payloads.RequestResourceResync())
 
 
 def read_list_request(event: Event) -> bytes | None:

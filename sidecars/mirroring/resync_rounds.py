@@ -5,8 +5,8 @@ Its questions show what differs and what it should no longer have. What it does 
 
 from collections.abc import Iterable
 
-from argocd.agents.resync import ResyncMessage
-from sidecars.wire.events import PREFIX, Event
+from argocd.agents.vocabulary import Message
+from sidecars.wire.events import Event
 
 INTERVALS = 3
 """Such a round costs a peer a look at each object, where a comparison costs a few hashes: it comes less often."""
@@ -23,7 +23,7 @@ class ResyncRound:
 
     def done(self, event: Event) -> None:
         """An event was acknowledged: if it was the question, what follows is the answer."""
-        if event.type == PREFIX + ResyncMessage.REQUEST_RESYNC:
+        if event.type == Message.REQUEST_RESOURCE_RESYNC:
             self._heard = True
 
     def asked(self, key: str) -> None:

@@ -5,13 +5,13 @@ from typing import Any
 
 from argocd import names
 from argocd.agents.index import AgentIndex
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Message, Mode
 from argocd.reading import text, value
 from kube.store import Object
 from sidecars.mirroring.kinds import operation_digest
 from sidecars.mirroring.link import Link
 from sidecars.mirroring.resync_rounds import ResyncRound
-from sidecars.wire.events import Event, EventType
+from sidecars.wire.events import Event
 from sidecars.wire.json_objects import read_object
 
 
@@ -78,7 +78,7 @@ class KnownAgent:
     def done(self, event: Event) -> bool:
         """Whether it should be asked how it stands now."""
         self.round.done(event)
-        if event.type != EventType.SET_OPERATION:
+        if event.type != Message.SET_OPERATION:
             return False
         place = _subject(event)
         self._had.setdefault(place, set()).add(operation_digest(read_object(event.payload)))

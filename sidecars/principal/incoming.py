@@ -6,10 +6,9 @@ from datetime import datetime
 from argocd.agents import copies
 from argocd.agents.acceptance import Acceptance, principal_accepts
 from argocd.agents.identity import IdentityAction, mirror_action
-from argocd.agents.messages import Message, Target
 from argocd.agents.namespaces import at_principal
 from argocd.agents.project_copies import NameTooLongError, prefixed_name, project_at_principal
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Message, Mode, Target
 from argocd.reading import text, value
 from kube.errors import AlreadyExistsError, NotFoundError
 from kube.resources import APPLICATIONS, NAMESPACES
@@ -22,7 +21,7 @@ from sidecars.mirroring.writer import MirrorWriter, WriteBusyError
 from sidecars.principal.agents import KnownAgent
 from sidecars.principal.state import HubState
 from sidecars.wire import payloads
-from sidecars.wire.events import Event, EventType
+from sidecars.wire.events import Event
 from tiphys import logs
 from tiphys.errors import ObjectError
 
@@ -54,7 +53,7 @@ class PrincipalIncoming:
 
     async def receive(self, agent: KnownAgent, event: Event) -> None:
         """An event about an object; raises what the inbox judges."""
-        if event.type == EventType.ERROR:
+        if event.type == Message.ERROR:
             await self._show_error(agent, payloads.read(payloads.ErrorData, event.payload))
             return
         kind, message = BY_TARGET[event.target], message_of(event)

@@ -5,15 +5,14 @@ from typing import Any
 
 from argocd.agents import ignore_sync
 from argocd.agents.messages import (
-    Message,
     Sending,
-    Target,
     application_sendings,
     project_sendings,
     repository_sendings,
     strands_its_deletion,
 )
-from argocd.agents.routing import Mode, is_autonomous_mirror, project_of_repository
+from argocd.agents.routing import is_autonomous_mirror, project_of_repository
+from argocd.agents.vocabulary import Message, Mode, Target
 from argocd.reading import text, value
 from kube.store import Object
 from sidecars.mirroring.drift import DriftGuard, key_of
@@ -58,7 +57,7 @@ class Sender:
             if not agent.link.send(event) and operates:
                 agent.found_no_room(sending.object)
             if logs.debugs():
-                fields = {logs.OPERATION: sending.message.value, logs.KIND: sending.target.value}
+                fields = {logs.OPERATION: sending.message.word, logs.KIND: sending.target.value}
                 log.debug("told", **{logs.AGENT: sending.agent, logs.KEY: event.subject}, **fields)
 
     def event(self, sending: Sending, *, extensions: Mapping[str, str] | None = None) -> Event:

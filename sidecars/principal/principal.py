@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from argocd import names
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Mode, Target
 from argocd.reading import sequence, text
 from kube.errors import AlreadyExistsError, NotFoundError
 from kube.resources import CONFIG_MAPS
@@ -30,7 +30,6 @@ from sidecars.principal.settings import PrincipalSettings
 from sidecars.principal.state import HubState
 from sidecars.principal.stream_turns import StreamTurns
 from sidecars.wire.events import Event
-from sidecars.wire.events import Target as WireTarget
 from tiphys import logs
 from tiphys.errors import SurroundingsError
 
@@ -248,7 +247,7 @@ class Principal:
             self._connector.ask_how_it_stands(agent, event)
 
     async def _handle(self, agent: KnownAgent, event: Event) -> None:
-        if event.target == WireTarget.RESOURCE_RESYNC:
+        if event.target == Target.RESOURCE_RESYNC:
             self._connector.resync(agent, event)
         elif event.target in BY_TARGET:
             await self._receiver.receive(agent, event)

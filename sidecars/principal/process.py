@@ -4,7 +4,6 @@ import asyncio
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from argocd.agents.routing import Mode
 from kube.cache import Cache
 from kube.projections import whole
 from kube.resources import CONFIG_MAPS
@@ -203,7 +202,7 @@ class PrincipalProcess:
 
 def _streams(principal: Principal) -> ServeStream:
     async def serve(peer: AuthenticatedAgent, stream: EventStream) -> None:
-        await principal.serve(peer.name, Mode(peer.mode.value), stream, extensions=peer.announced.extensions)
+        await principal.serve(peer.name, peer.mode, stream, extensions=peer.announced.extensions)
 
     return serve
 

@@ -7,10 +7,9 @@ from functools import partial
 from argocd import names
 from argocd.agents.checksums import ResourceKey, inventory_checksum, resource_key
 from argocd.agents.identity import is_managed
-from argocd.agents.messages import Message, Sending, Target
+from argocd.agents.messages import Sending
 from argocd.agents.project_copies import bare_name
 from argocd.agents.resync import (
-    ResyncMessage,
     Side,
     UpdateRequest,
     accepts,
@@ -20,7 +19,8 @@ from argocd.agents.resync import (
     resources_to_tell,
     what_is_gone,
 )
-from argocd.agents.routing import AgentMapping, Mode
+from argocd.agents.routing import AgentMapping
+from argocd.agents.vocabulary import Message, Mode, Target
 from argocd.reading import mapping, value
 from kube.store import Object
 from sidecars.delivery.comparison import Difference
@@ -140,14 +140,16 @@ class PrincipalResync:
     def resync(self, agent: KnownAgent, event: Event) -> None:
         message = resync_message(event)
         if not accepts(Side.PRINCIPAL, message, mode=agent.mode):
-            raise RefusedEventError(f"{message} is nothing that a principal answers to {agent.mode} agents")
-        if message is ResyncMessage.REQUEST_LIST:
+            raise RefusedEventError(
+                f"{message.word} is nothing that a principal answers to {agent.mode} agents"
+            )
+        if message is Message.REQUEST_SYNCED_RESOURCE_LIST:
             tracked = list(self._tracked(agent))
             for key in resources_to_tell(tracked, checksum=read_list_request(event)):
                 agent.link.send(self._events.resource(key))
-        elif message is ResyncMessage.REQUEST_UPDATE:
+        elif message is Message.REQUEST_UPDATE:
             self._answer(agent, read_update_request(event))
-        elif message is ResyncMessage.RESOURCE:
+        elif message is Message.RESPONSE_SYNCED_RESOURCE:
             self._ask_about(agent, read_resource(event))
         else:
             self._ask_updates(agent)

@@ -11,13 +11,13 @@ from argocd.agents.identity import under_first_identity
 from argocd.agents.index import AgentIndex
 from argocd.agents.project_copies import bare_name, prefixed_name, project_for_agent
 from argocd.agents.routing import (
-    Mode,
     admits_application,
     agent_of_application,
     is_autonomous_mirror,
     project_of_repository,
     route_project,
 )
+from argocd.agents.vocabulary import Mode
 from argocd.reading import mapping, sequence, text
 from argocd.settings import secrets
 from kube.cache import Cache

@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 from argocd import names
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Mode
 from kube.live import LiveStore
 from kube.resources import APP_PROJECTS, APPLICATIONS, EVENTS
 from kube.store import Object, PatchKind, WatchEventKind
@@ -24,7 +24,6 @@ from sidecars.principal import process as principal_running
 from sidecars.principal.settings import PrincipalSettings
 from sidecars.process.certificates import Files
 from sidecars.wire.auth.methods import NamePattern, SubjectMethod
-from sidecars.wire.auth.tokens import Mode as WireMode
 from sidecars.wire.auth.tokens import Tokens
 from sidecars.wire.client.dialer import DialOptions
 from sidecars.wire.tls import Material
@@ -97,7 +96,7 @@ class Ground:
                 host="127.0.0.1",
                 port=self.port,
                 material=Material(None, b""),
-                mode=WireMode(mode.value),
+                mode=mode,
                 namespace=self.spoke,
                 version="0.9.0",
             ),

@@ -18,6 +18,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
+from argocd.agents.vocabulary import Mode
 from sidecars.wire.auth.methods import is_agent_name
 from sidecars.wire.errors import MalformedError
 from sidecars.wire.json_objects import read_struct
@@ -46,11 +47,6 @@ class Audience(StrEnum):
     ACCESS = "argocd-agent-server-access"
     REFRESH = "argocd-agent-server-refresh"
     RESOURCE_PROXY = "argocd-agent-server-resource-proxy"
-
-
-class Mode(StrEnum):
-    MANAGED = "managed"
-    AUTONOMOUS = "autonomous"
 
 
 class TokenError(CallError):

@@ -15,9 +15,10 @@ import grpc
 from google.protobuf.message import DecodeError
 from grpc import aio
 
+from argocd.agents.vocabulary import Mode
 from sidecars.wire import capabilities
 from sidecars.wire.auth.passwords import Login
-from sidecars.wire.auth.tokens import Holder, Mode, TokenError, peek
+from sidecars.wire.auth.tokens import Holder, TokenError, peek
 from sidecars.wire.capabilities import Capabilities, grouped
 from sidecars.wire.client.pinning import pinned
 from sidecars.wire.events import AGENT_SOURCE, Event

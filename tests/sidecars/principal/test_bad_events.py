@@ -7,18 +7,17 @@ from typing import Any
 import orjson
 import pytest
 
-from argocd.agents.messages import Message
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import PREFIX, Message, Mode, Target
 from kube.embedded import AdmissionRequest, Admitted, EmbeddedStore, Hooks
 from kube.errors import InvalidError
 from kube.resources import APP_PROJECTS, APPLICATIONS
 from sidecars.mirroring.kinds import APPLICATION, PROJECT, event_about
-from sidecars.wire.events import PREFIX, Event, EventType, Target, heartbeat
+from sidecars.wire.events import Event, heartbeat
 from tests.sidecars.pair_in_memory import ARGOCD, Pair, application, project, until
 from tests.sidecars.scripted_ends import AGENT, acknowledged, scripted
 
 
-def raw(payload: bytes, *, kind: str = EventType.SPEC_UPDATE, target: str = Target.APPPROJECT) -> Event:
+def raw(payload: bytes, *, kind: str = Message.SPEC_UPDATE, target: str = Target.PROJECT) -> Event:
     return Event(type=kind, target=target, resource_id="r", event_id=f"e-{hash(payload)}", payload=payload)
 
 
@@ -83,7 +82,7 @@ async def test_a_heartbeat_and_a_counter_are_taken() -> None:
         await acknowledged(pipe, heartbeat())
         counters = raw(
             b'{"applicationsCount":1}',
-            kind=EventType.CLUSTER_CACHE_INFO_UPDATE,
+            kind=Message.CLUSTER_CACHE_INFO_UPDATE,
             target="clusterCacheInfoUpdate",
         )
         await acknowledged(pipe, counters)

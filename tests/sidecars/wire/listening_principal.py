@@ -11,9 +11,10 @@ import grpc
 from cryptography.hazmat.primitives.asymmetric import rsa
 from grpc import aio
 
+from argocd.agents.vocabulary import Mode
 from sidecars.wire.auth.authenticator import Admission, Rules
 from sidecars.wire.auth.methods import Method, NamePattern, SubjectMethod
-from sidecars.wire.auth.tokens import Mode, Tokens
+from sidecars.wire.auth.tokens import Tokens
 from sidecars.wire.auth.trust import Trust
 from sidecars.wire.client.dialer import DialOptions
 from sidecars.wire.events import Event

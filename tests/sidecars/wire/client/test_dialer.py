@@ -13,9 +13,10 @@ import grpc
 import pytest
 from grpc import aio
 
+from argocd.agents.vocabulary import Mode
 from sidecars.wire.auth.methods import header_method
 from sidecars.wire.auth.passwords import Accounts, Login, PasswordMethod
-from sidecars.wire.auth.tokens import Holder, Mode, Tokens
+from sidecars.wire.auth.tokens import Holder, Tokens
 from sidecars.wire.client.dialer import DialError, connect
 from sidecars.wire.envelopes import decode, encode
 from sidecars.wire.events import AGENT_SOURCE, Event, heartbeat
