@@ -98,7 +98,7 @@ async def through_delivery(batch: list[Event]) -> None:
         principal.outbox.add(event)
     await principal.outbox.settled()
     for peer in (principal, agent):
-        peer.disconnect()
+        await peer.close()
     await asyncio.gather(*tasks)
 
 
@@ -232,7 +232,7 @@ async def idle() -> Figure:
     tracemalloc.stop()
     for two in peers:
         for peer in two:
-            peer.disconnect()
+            await peer.close()
     await asyncio.gather(*tasks)
     return Figure("an idle peer", (after - before) / (2 * PEERS) / 1000, "kB", goal=20)
 

@@ -16,13 +16,12 @@ from sidecars.agent.state import AgentState
 from sidecars.delivery.outcomes import DeadLetter
 from sidecars.delivery.session import Ending, Stream
 from sidecars.metrics import argocd_agent
-from sidecars.mirroring import resync_rounds
 from sidecars.mirroring.drift import DriftGuard
 from sidecars.mirroring.inventories import SPECS, STATUS, Inventories
 from sidecars.mirroring.kinds import APPLICATION, BY_TARGET, SyncedKind, event_about
 from sidecars.mirroring.kube_events import EventReporter
 from sidecars.mirroring.link import Link, Runtime
-from sidecars.mirroring.resync_events import ResyncEvents
+from sidecars.mirroring.resync_events import ROUND_INTERVALS, ResyncEvents
 from sidecars.mirroring.workqueue import WorkQueue
 from sidecars.mirroring.writer import HasToGoError, MirrorWriter
 from sidecars.wire import payloads
@@ -110,7 +109,7 @@ class Agent:
             async with asyncio.TaskGroup() as group:
                 for cache in self.agent_state.caches.values():
                     group.create_task(cache.run(), name="cache")
-                group.create_task(self._workqueue.run(), name="chores")
+                group.create_task(self._workqueue.run(), name="workqueue")
                 async with asyncio.timeout(SYNC_SECONDS):
                     await self.agent_state.synced()
                 self._observer.start()
@@ -153,7 +152,7 @@ class Agent:
         questions of a round are spread over the time until the next.
         """
         questions = list(self._asker.now_and_then(self.link))
-        seconds = self.settings.compare_seconds * (resync_rounds.INTERVALS - 1)
+        seconds = self.settings.compare_seconds * (ROUND_INTERVALS - 1)
         for ask in questions:
             if not self.link.connected:
                 return

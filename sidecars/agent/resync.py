@@ -32,12 +32,12 @@ from sidecars.mirroring.kinds import APPLICATION, BY_TRACKED, PROJECT, SyncedKin
 from sidecars.mirroring.link import Link, Telling
 from sidecars.mirroring.resync_events import (
     ResyncEvents,
+    ResyncRound,
     read_list_request,
     read_resource,
     read_update_request,
     resync_message,
 )
-from sidecars.mirroring.resync_rounds import ResyncRound
 from sidecars.wire.events import Event
 
 

@@ -19,7 +19,6 @@ from kube.store import Object, Store
 from sidecars.agent.settings import AgentSettings
 from sidecars.delivery.timing import Timing
 from sidecars.mirroring.inventories import SPECS, STATUS, Digests
-from sidecars.mirroring.keys import Naming
 from sidecars.mirroring.kinds import (
     APPLICATION,
     GPG_KEYS,
@@ -27,6 +26,7 @@ from sidecars.mirroring.kinds import (
     PROJECT,
     REPOSITORIES,
     REPOSITORY,
+    Naming,
     SyncedKind,
     digest,
     status_digest,

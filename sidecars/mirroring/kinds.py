@@ -10,7 +10,8 @@ import orjson
 from argocd import names
 from argocd.agents.checksums import ChecksumError, spec_checksum
 from argocd.agents.identity import source_uid
-from argocd.agents.vocabulary import OBJECT_MESSAGES, TRACKED_AS, Message, Target
+from argocd.agents.routing import AgentMapping
+from argocd.agents.vocabulary import OBJECT_MESSAGES, TRACKED_AS, Message, Mode, Target
 from argocd.reading import mapping, value
 from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, SECRETS
 from kube.store import Object, Resource
@@ -65,6 +66,35 @@ BY_TRACKED: Mapping[str, SyncedKind] = {kind.tracked: kind for kind in KINDS}
 REPOSITORIES = f"{names.SECRET_TYPE} in ({names.SECRET_TYPE_REPOSITORY},{names.SECRET_TYPE_REPO_CREDS})"
 """The label selector of the Secrets that may travel."""
 GPG_KEYS_ONLY = f"metadata.name={names.ARGOCD_GPG_KEYS_CM}"
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """How two ends call the same object when they compare: without what differs between them.
+
+    `namespace` is that at the principal; it counts for Applications only, where one agent's may have several.
+    """
+
+    mode: Mode
+    mapped_by: AgentMapping
+
+    @property
+    def _with_namespace(self) -> bool:
+        return self.mapped_by is AgentMapping.DESTINATION and self.mode is Mode.MANAGED
+
+    def key(self, kind: SyncedKind, name: str, *, namespace: str = "") -> str:
+        if kind is APPLICATION and self._with_namespace:
+            return f"{kind.target}/{namespace}/{name}"
+        return f"{kind.target}/{name}"
+
+    def parsed(self, key: str) -> tuple[SyncedKind, str, str]:
+        """Kind, name, and namespace or nothing."""
+        target, _, rest = key.partition("/")
+        kind = BY_TARGET.get(target)
+        namespace, _, name = rest.rpartition("/")
+        if kind is None or not name:
+            raise MalformedError(f"{key[:80]!r} names nothing that is compared")
+        return kind, name, namespace
 
 
 def event_about(

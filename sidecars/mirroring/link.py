@@ -8,12 +8,11 @@ from dataclasses import dataclass, field, replace
 from argocd.agents.vocabulary import OBJECT_TARGETS
 from sidecars.delivery import comparison
 from sidecars.delivery.comparison import Comparer, ComparisonReport, Difference
-from sidecars.delivery.dead_letters import Bury
 from sidecars.delivery.inbox import Handle, Inbox, InboxLimits
 from sidecars.delivery.lanes import key_of
 from sidecars.delivery.observers import InboxObserver, OutboxObserver
 from sidecars.delivery.outbox import Outbox, OutboxLimits
-from sidecars.delivery.outcomes import DeadLetter, DeadLetterReason
+from sidecars.delivery.outcomes import DeadLetter, DeadLetterReason, Report
 from sidecars.delivery.session import Ending, Queues, Stream
 from sidecars.delivery.timing import Backoff, Budget, Timing
 from sidecars.delivery.unsent import UnsentKeys
@@ -130,8 +129,8 @@ class Link:
         *,
         peer: str,
         handle: Handle,
-        bury: Bury,
-        bury_unsent: Bury,
+        bury: Report,
+        bury_unsent: Report,
         listings: Inventories,
         found: Callable[[str, list[Difference]], None],
         compared: Callable[[ComparisonReport], None] = lambda _: None,
@@ -175,7 +174,7 @@ class Link:
             peer=peer,
             handle=self._handle,
             acknowledge=lambda event: self.outbox.add(acknowledgement(event, source=source)),
-            bury=bury,
+            report=bury,
             limits=runtime.inbox,
             gate=runtime.gate,
             budget=runtime.arrived,

@@ -1,6 +1,6 @@
-"""The four resync messages between their structs on the wire and what the rules know of them."""
+"""The four resync messages: their structs on the wire, what the rules know of them, and rounds of questions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from argocd.agents.checksums import ResourceKey
 from argocd.agents.resync import UpdateRequest
@@ -8,6 +8,9 @@ from argocd.agents.vocabulary import RESYNC_MESSAGES, Message, Target
 from sidecars.wire import payloads
 from sidecars.wire.errors import MalformedError
 from sidecars.wire.events import Event, message_event
+
+ROUND_INTERVALS = 3
+"""Such a round costs a peer a look at each object, where a comparison costs a few hashes: it comes less often."""
 
 
 def resync_message(event: Event) -> Message:
@@ -77,3 +80,30 @@ def read_update_request(event: Event) -> UpdateRequest:
         uid=told.uid,
         checksum=told.checksum or None,
     )
+
+
+class ResyncRound:
+    """A source's periodic question to a peer that does not compare: ask me about everything that you have.
+
+    Its questions show what differs and what it should no longer have. What it does not ask about it lacks. A
+    round goes from one question to the next; `keys` are those of all that the peer should have.
+    """
+
+    __slots__ = ("_heard", "_lacking")
+
+    def __init__(self, keys: Iterable[str] = ()) -> None:
+        self._lacking = dict.fromkeys(keys)
+        self._heard = False
+
+    def done(self, event: Event) -> None:
+        """An event was acknowledged: if it was the question, what follows is the answer."""
+        if event.type == Message.REQUEST_RESOURCE_RESYNC:
+            self._heard = True
+
+    def asked(self, key: str) -> None:
+        self._lacking.pop(key, None)
+
+    @property
+    def lacking(self) -> list[str]:
+        """When the next round begins. A peer that did not hear the question lacks nothing as far as we know."""
+        return list(self._lacking) if self._heard else []

@@ -10,7 +10,7 @@ from argocd.reading import text, value
 from kube.store import Object
 from sidecars.mirroring.kinds import operation_digest
 from sidecars.mirroring.link import Link
-from sidecars.mirroring.resync_rounds import ResyncRound
+from sidecars.mirroring.resync_events import ResyncRound
 from sidecars.wire.events import Event
 from sidecars.wire.json_objects import read_object
 

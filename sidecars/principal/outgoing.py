@@ -91,7 +91,7 @@ class PrincipalOutgoing:
         self._workqueue = workqueue
 
     def begin(self) -> None:
-        """Before the caches run. Nobody is in the roster until they have synced, so their first lists tell
+        """Before the caches run. No agent is known until they have synced, so their first lists tell
         nobody anything.
         """
         self._hub_state.projects.subscribe(self._project)
@@ -132,7 +132,7 @@ class PrincipalOutgoing:
         known = None if old is not None and ignore_sync.is_ignored(old) else old
         self._sender.send(
             repository_sendings(
-                known if known is not None or new is None else None,
+                known,
                 new,
                 sent_to=sent_to,
                 agents_of=lambda _: reached,

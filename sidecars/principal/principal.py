@@ -13,12 +13,11 @@ from sidecars.delivery.comparison import ComparisonReport, Difference
 from sidecars.delivery.outcomes import DeadLetter
 from sidecars.delivery.session import Ending, Stream
 from sidecars.metrics import argocd_agent
-from sidecars.mirroring import resync_rounds
 from sidecars.mirroring.drift import DriftGuard
 from sidecars.mirroring.inventories import SPECS, STATUS, Inventories
 from sidecars.mirroring.kinds import BY_TARGET
 from sidecars.mirroring.link import Link, Runtime
-from sidecars.mirroring.resync_events import ResyncEvents
+from sidecars.mirroring.resync_events import ROUND_INTERVALS, ResyncEvents
 from sidecars.mirroring.workqueue import WorkQueue
 from sidecars.mirroring.writer import MirrorWriter
 from sidecars.principal.agents import KnownAgent, KnownAgents
@@ -117,7 +116,7 @@ class Principal:
             async with asyncio.TaskGroup() as group:
                 for cache in self.hub_state.caches:
                     group.create_task(cache.run(), name="cache")
-                group.create_task(self._workqueue.run(), name="chores")
+                group.create_task(self._workqueue.run(), name="workqueue")
                 async with asyncio.timeout(SYNC_SECONDS):
                     await self.hub_state.synced()
                 self.gate.standing_by = None
@@ -168,7 +167,7 @@ class Principal:
                     continue
                 if agent.link.compares and agent.mode is Mode.MANAGED:
                     agent.link.compare(SPECS)
-                elif not agent.link.compares and passes % resync_rounds.INTERVALS == 0:
+                elif not agent.link.compares and passes % ROUND_INTERVALS == 0:
                     self._connector.ask_now_and_then(agent)
             if not agents:
                 await asyncio.sleep(pause)

@@ -30,12 +30,12 @@ from sidecars.mirroring.kinds import APPLICATION, BY_TRACKED, PROJECT, RESTORED,
 from sidecars.mirroring.link import Telling
 from sidecars.mirroring.resync_events import (
     ResyncEvents,
+    ResyncRound,
     read_list_request,
     read_resource,
     read_update_request,
     resync_message,
 )
-from sidecars.mirroring.resync_rounds import ResyncRound
 from sidecars.principal.agents import KnownAgent
 from sidecars.principal.incoming import RefusedEventError
 from sidecars.principal.outgoing import Sender

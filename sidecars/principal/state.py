@@ -26,7 +26,6 @@ from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, SECRETS
 from kube.store import Object, Store
 from sidecars.delivery.timing import Timing
 from sidecars.mirroring.inventories import SPECS, STATUS, Digests
-from sidecars.mirroring.keys import Naming
 from sidecars.mirroring.kinds import (
     APPLICATION,
     GPG_KEYS,
@@ -34,6 +33,7 @@ from sidecars.mirroring.kinds import (
     PROJECT,
     REPOSITORIES,
     REPOSITORY,
+    Naming,
     SyncedKind,
     digest,
     status_digest,

@@ -172,12 +172,12 @@ async def test_a_report_that_failed_is_made_again_and_one_that_did_not_is_not() 
     tries: list[DeadLetter] = []
     away = True
 
-    async def bury(one: DeadLetter) -> None:
+    async def report(one: DeadLetter) -> None:
         tries.append(one)
         if away:
             raise SurroundingsError("the API server is away")
 
-    unsent = UnsentKeys(bury)
+    unsent = UnsentKeys(report)
     with structlog.testing.capture_logs() as lines:
         for count in (1, 2):
             unsent.report(letter)

@@ -63,7 +63,7 @@ class End:
             peer=peer,
             handle=self._handle,
             acknowledge=lambda event: self.outbox.add(acknowledgement(event)),
-            bury=self._bury,
+            report=self._report,
             limits=limits.inbox,
             observer=_InboxNotes(self),
             timing=self.world.timing,
@@ -94,7 +94,7 @@ class End:
         if not self.process.alive:
             raise UnavailableError("dead")
 
-    async def _bury(self, letter: DeadLetter) -> None:
+    async def _report(self, letter: DeadLetter) -> None:
         self.world.note(f"dead letter {letter.key} {letter.reason}")
         name, thing = read(letter.event)
         if thing.value != POISON:

@@ -141,7 +141,7 @@ def test_a_repositorys_dead_letter_does_not_quote_the_api_server() -> None:
     assert letter.message == "InvalidError"
 
 
-def test_a_handlers_crash_is_noticed_tried_again_and_buried(make: Make) -> None:
+def test_a_handlers_crash_is_noticed_tried_again_and_reported(make: Make) -> None:
     async def program() -> None:
         world = World()
         world.plans["broken 1"] = failing(*(KeyError("spec") for _ in range(100)))
@@ -172,12 +172,12 @@ def test_a_handler_that_hangs_counts_as_a_passing_error(make: Make) -> None:
     run(program())
 
 
-def test_a_grave_that_cannot_be_dug_does_not_hold_up_the_rest(make: Make) -> None:
+def test_a_report_that_cannot_be_made_does_not_hold_up_the_rest(make: Make) -> None:
     async def program() -> None:
-        async def bury(letter: DeadLetter) -> None:
+        async def report(letter: DeadLetter) -> None:
             raise UnavailableError("no answer")
 
-        world = World(bury=bury)
+        world = World(report=report)
         world.plans["guestbook 1"] = failing(InvalidError("no"))
         await world.put(make(Message.SPEC_UPDATE, version=1), make(Message.SPEC_UPDATE, version=2))
         await world.settled()

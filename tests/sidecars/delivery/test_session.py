@@ -100,7 +100,7 @@ def test_the_next_stream_carries_on_where_the_last_one_broke(make: Make) -> None
         serving = asyncio.create_task(here.serve(fresh))
         assert await fresh.outward.get() == event
         assert asyncio.get_running_loop().time() == began
-        here.disconnect()
+        await here.close()
         assert await serving == Ending.STOPPED
 
     run(program())
@@ -116,7 +116,7 @@ def test_a_second_stream_supersedes_the_first_and_a_third_the_second(make: Make)
         await pipes[2].outward.get()
         assert pipes[0].outward.empty()
         assert pipes[1].outward.empty()
-        here.disconnect()
+        await here.close()
         await tasks[2]
 
     run(program())
@@ -145,7 +145,7 @@ def test_a_backlog_travels_in_batches_where_the_peer_takes_them(make: Make) -> N
             await asyncio.sleep(0.1)
             assert pipe.messages == messages
             assert pipe.outward.qsize() == 100
-            here.disconnect()
+            await here.close()
             await serving
 
     run(program())
@@ -168,24 +168,28 @@ def test_an_event_that_no_transport_takes_is_abandoned_and_the_others_arrive(mak
             arrived = {pipe.outward.get_nowait().subject for _ in range(pipe.outward.qsize())}
             assert arrived == {"argocd/small", "argocd/other"}
             assert here.outbox.figures().under_way == 2
-            here.disconnect()
+            await here.close()
             await serving
         assert abandoned == ["argocd/huge: too large"] * 2
 
     run(program())
 
 
-def test_draining_waits_for_both_directions(make: Make) -> None:
+def test_settling_waits_for_both_directions(make: Make) -> None:
     async def program() -> None:
         here, pipe = peer(), Pipe()
         serving = asyncio.create_task(here.serve(pipe))
         here.outbox.add(make(Message.SPEC_UPDATE))
         pipe.inward.put_nowait(make(Message.STATUS_UPDATE))
         event = await pipe.outward.get()
-        assert not await here.drain(0.5)
+        await here.inbox.settled()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await here.outbox.settled()
         pipe.inward.put_nowait(acknowledgement(event))
-        assert await here.drain(5)
-        here.disconnect()
+        async with asyncio.timeout(5):
+            await here.outbox.settled()
+        await here.close()
         await serving
 
     run(program())

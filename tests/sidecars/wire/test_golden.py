@@ -5,7 +5,8 @@ import pytest
 from argocd.agents.vocabulary import Message, Target
 from sidecars.wire.envelopes import decode, encode
 from sidecars.wire.events import AGENT_SOURCE, Event, acknowledgement, heartbeat, message_event, object_event
-from sidecars.wire.payloads import RequestSyncedResourceList, ResourceRequest, write
+from sidecars.wire.payloads import RequestSyncedResourceList, write
+from sidecars.wire.proxy_payloads import ResourceRequest
 
 GOLDEN = {
     "spec-update of a project, principal to agent": (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from argocd.agents.vocabulary import OBJECT_TARGETS, Message, Mode, Target
-from sidecars.wire import payloads
+from sidecars.wire import payloads, proxy_payloads
 from sidecars.wire.auth.tokens import Holder
 from sidecars.wire.envelopes import encode, from_cloudevent, to_cloudevent
 from sidecars.wire.events import acknowledgement
@@ -41,7 +41,7 @@ STRUCTS: dict[str, Any] = {
     Message.RESPONSE_SYNCED_RESOURCE: payloads.SyncedResource,
     Message.REQUEST_UPDATE: payloads.RequestUpdate,
     Message.REQUEST_RESOURCE_RESYNC: payloads.RequestResourceResync,
-    Message.CLUSTER_CACHE_INFO_UPDATE: payloads.ClusterCacheInfo,
+    Message.CLUSTER_CACHE_INFO_UPDATE: proxy_payloads.ClusterCacheInfo,
     Message.ERROR: payloads.ErrorData,
 }
 
