@@ -1,6 +1,7 @@
 """The agent as one thing: caches, the principal's link, one stream after the other. Transport and store are given."""
 
 import asyncio
+from collections.abc import Iterable
 from functools import partial
 
 from argocd.agents.namespaces import as_told_to_peer
@@ -13,14 +14,15 @@ from sidecars.agent.outgoing import AgentOutgoing
 from sidecars.agent.resync import AgentResync
 from sidecars.agent.settings import AgentSettings
 from sidecars.agent.state import AgentState
+from sidecars.delivery.comparison import ComparisonReport, Difference
 from sidecars.delivery.outcomes import DeadLetter
 from sidecars.delivery.session import Ending, Stream
 from sidecars.metrics import argocd_agent
 from sidecars.mirroring.drift import DriftGuard
-from sidecars.mirroring.inventories import SPECS, STATUS, Inventories
+from sidecars.mirroring.inventories import SPECS, STATUS
 from sidecars.mirroring.kinds import APPLICATION, BY_TARGET, SyncedKind, event_about
 from sidecars.mirroring.kube_events import EventReporter
-from sidecars.mirroring.link import Link, Runtime
+from sidecars.mirroring.link import Link, LinkHandler, Runtime, Telling
 from sidecars.mirroring.resync_events import ROUND_INTERVALS, ResyncEvents
 from sidecars.mirroring.workqueue import WorkQueue
 from sidecars.mirroring.writer import HasToGoError, MirrorWriter
@@ -35,7 +37,7 @@ QUESTION_SECONDS = 0.5
 log = logs.get_logger()
 
 
-class Agent:
+class Agent(LinkHandler):
     """`run` belongs into a task group; `serve` is called for every stream to the principal."""
 
     def __init__(self, store: Store, *, settings: AgentSettings, runtime: Runtime | None = None) -> None:
@@ -47,22 +49,21 @@ class Agent:
         self._reporter = EventReporter(store, now=timing.now)
         self._workqueue = WorkQueue(timing=timing)
         self._guard = DriftGuard(writer=writer, workqueue=self._workqueue, restored=self._restored)
-        self._observer = AgentOutgoing(
+        self._outgoing = AgentOutgoing(
             settings=settings, agent_state=self.agent_state, guard=self._guard, tell=self._tell
         )
-        self._applier = AgentIncoming(
+        self._incoming = AgentIncoming(
             settings=settings,
             agent_state=self.agent_state,
             guard=self._guard,
             writer=writer,
             applications=Applications(
-                store,
                 settings=settings,
                 agent_state=self.agent_state,
                 guard=self._guard,
                 writer=writer,
                 report_gone=partial(self._tell, Message.DELETE, APPLICATION),
-                given=self._observer.given,
+                given=self._outgoing.given,
             ),
             commands=Commands(
                 settings=settings,
@@ -70,32 +71,23 @@ class Agent:
                 guard=self._guard,
                 writer=writer,
                 tell_state=(
-                    self._observer.tell_status
+                    self._outgoing.tell_status
                     if settings.mode is Mode.MANAGED
                     else partial(self._tell, Message.SPEC_UPDATE, APPLICATION)
                 ),
             ),
         )
-        self._asker = AgentResync(
+        self._resync = AgentResync(
             settings=settings,
             agent_state=self.agent_state,
             events=ResyncEvents(source=AGENT_SOURCE, new_id=new_id),
             tell=self._tell,
             clock=timing.monotonic,
         )
-        entries = {SPECS: self.agent_state.specs}
-        if settings.mode is Mode.MANAGED:
-            entries[STATUS] = self.agent_state.statuses
         self.link = Link(
             peer="principal",
-            handle=self._handle,
-            bury=self._bury,
-            bury_unsent=self._bury_unsent,
-            listings=Inventories(entries, version=lambda: self.agent_state.changes),
-            found=self._asker.repair,
-            done=self._asker.done,
-            everything=lambda: self._asker.everything(self.link),
-            applied=self._applied,
+            handler=self,
+            inventories=self.agent_state.inventories(),
             figures=argocd_agent.AGENT,
             runtime=self._runtime,
             source=AGENT_SOURCE,
@@ -104,7 +96,7 @@ class Agent:
 
     async def run(self) -> None:
         """Until cancelled."""
-        self._observer.begin()
+        self._outgoing.begin()
         try:
             async with asyncio.TaskGroup() as group:
                 for cache in self.agent_state.caches.values():
@@ -112,7 +104,7 @@ class Agent:
                 group.create_task(self._workqueue.run(), name="workqueue")
                 async with asyncio.timeout(SYNC_SECONDS):
                     await self.agent_state.synced()
-                self._observer.start()
+                self._outgoing.start()
                 self.ready.set()
                 log.info("ready", **{logs.KIND: self.settings.mode.value})
                 group.create_task(self._compare_now_and_then(), name="comparisons")
@@ -134,7 +126,7 @@ class Agent:
         self.agent_state.principal_namespace = principal_namespace
         self.link.extensions = extensions
         log.info("connected", **{logs.AGENT: name})
-        self._asker.greet(self.link)
+        self._resync.greet(self.link)
         return await self.link.serve(stream)
 
     async def _compare_now_and_then(self) -> None:
@@ -151,7 +143,7 @@ class Agent:
         """A principal that does not compare deals with its agent's events one by one, some ten a second: the
         questions of a round are spread over the time until the next.
         """
-        questions = list(self._asker.now_and_then(self.link))
+        questions = list(self._resync.now_and_then(self.link))
         seconds = self.settings.compare_seconds * (ROUND_INTERVALS - 1)
         for ask in questions:
             if not self.link.connected:
@@ -165,33 +157,43 @@ class Agent:
             if self.link.connected:
                 self.link.send(heartbeat(new_id=self._runtime.new_id))
 
-    async def _handle(self, event: Event) -> None:
+    # What the link asks.
+
+    async def handle(self, event: Event) -> None:
         if event.target == Target.RESOURCE_RESYNC:
-            self._asker.resync(self.link, event)
+            self._resync.resync(self.link, event)
         elif event.target in BY_TARGET:
             try:
-                await self._applier.apply(event)
+                await self._incoming.apply(event)
             except HasToGoError as error:
                 self.agent_state.when_gone(error.there, partial(self.link.inbox.hurry, event))
                 raise
+            self._observe_propagation(event)
         else:
             # Requests of proxies that are not built: acknowledged, no more.
             log.debug("nothing to do", **{logs.KIND: event.type})
 
-    def _applied(self, event: Event) -> None:
-        if event.sent_at is not None and event.target in BY_TARGET:
+    def _observe_propagation(self, event: Event) -> None:
+        if event.sent_at is not None:
             seconds = (self._runtime.timing.now() - event.sent_at).total_seconds()
             argocd_agent.PROPAGATION.labels(event.target).observe(max(0.0, seconds))
 
-    def _tell(self, message: Message, kind: SyncedKind, item: Object) -> bool:
-        event = event_about(message, kind, item, source=AGENT_SOURCE)
-        if logs.debugs():
-            fields = {logs.OPERATION: message.word, logs.KIND: kind.target.value, logs.KEY: event.subject}
-            log.debug("told", **fields)
-        self._asker.told(message, kind, item)
-        return self.link.send(event)
+    def done(self, event: Event) -> None:
+        self._resync.done(event)
 
-    async def _bury(self, letter: DeadLetter) -> None:
+    def repair(self, scope: str, differences: list[Difference]) -> None:
+        self._resync.repair(scope, differences)
+
+    def compared(self, report: ComparisonReport) -> None:
+        """Nothing waits for it here."""
+
+    def relieved(self) -> None:
+        """Nothing was held back."""
+
+    def everything(self) -> Iterable[Telling]:
+        return self._resync.everything(self.link)
+
+    async def report_unapplied(self, letter: DeadLetter) -> None:
         """The principal shows what went wrong with an Application of its own; the rest is told here."""
         kind = BY_TARGET.get(letter.event.target)
         if kind is None or self.settings.mode is not Mode.MANAGED:
@@ -203,7 +205,7 @@ class Agent:
         namespace, _, name = letter.event.subject.partition("/")
         self._tell_error(name=name, namespace=namespace, message=_shown(letter))
 
-    async def _bury_unsent(self, letter: DeadLetter) -> None:
+    async def report_unsent(self, letter: DeadLetter) -> None:
         """The principal is told of an Application of its own: that fits. Of what is ours it knows nothing."""
         kind = BY_TARGET.get(letter.event.target)
         if kind is None:
@@ -217,6 +219,16 @@ class Agent:
             peer = as_told_to_peer(copy, peer_namespace=self.agent_state.principal_namespace)
             words = f"{letter.event.type.rpartition('.')[2]} could not be sent: {letter.message}"
             self._tell_error(name=name, namespace=peer, message=words)
+
+    # What is told.
+
+    def _tell(self, message: Message, kind: SyncedKind, item: Object) -> bool:
+        event = event_about(message, kind, item, source=AGENT_SOURCE)
+        if logs.debugs():
+            fields = {logs.OPERATION: message.word, logs.KIND: kind.target.value, logs.KEY: event.subject}
+            log.debug("told", **fields)
+        self._resync.told(message, kind, item)
+        return self.link.send(event)
 
     def _tell_error(self, *, name: str, namespace: str, message: str) -> None:
         told = payloads.ErrorData(resource_name=name, resource_namespace=namespace, message=message)

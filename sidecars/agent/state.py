@@ -18,7 +18,7 @@ from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, SECRETS
 from kube.store import Object, Store
 from sidecars.agent.settings import AgentSettings
 from sidecars.delivery.timing import Timing
-from sidecars.mirroring.inventories import SPECS, STATUS, Digests
+from sidecars.mirroring.inventories import SPECS, STATUS, Digests, Inventories
 from sidecars.mirroring.kinds import (
     APPLICATION,
     GPG_KEYS,
@@ -137,6 +137,12 @@ class AgentState:
             except PeerUnknownError:
                 namespace = text(item, "metadata", "namespace")
         return self.naming.key(kind, text(item, "metadata", "name"), namespace=namespace)
+
+    def inventories(self) -> Inventories:
+        entries = {SPECS: self.specs}
+        if self.settings.mode is Mode.MANAGED:
+            entries[STATUS] = self.statuses
+        return Inventories(entries, version=lambda: self.changes)
 
     def specs(self) -> Iterator[tuple[str, bytes]]:
         if self.settings.mode is Mode.MANAGED:

@@ -1,10 +1,11 @@
 """Writes of a mirror: what is there is compared with what is wanted, and nobody else's change is lost."""
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from argocd.reading import text, value
 from kube.errors import AlreadyExistsError, ConflictError, NotFoundError
+from kube.resources import NAMESPACES
 from kube.store import Object, Resource, Store
 from tiphys.errors import SurroundingsError
 
@@ -86,6 +87,12 @@ class MirrorWriter:
         if len(self._recent) > RECENT:
             self._recent.popitem(last=False)
         return stored
+
+    async def create_namespace(self, name: str, *, labels: Mapping[str, str] | None = None) -> None:
+        try:
+            await self._store.create(NAMESPACES, {"metadata": {"name": name, "labels": dict(labels or {})}})
+        except AlreadyExistsError:
+            return
 
     async def delete(self, resource: Resource, local: Object, *, propagation: str) -> None:
         """This one and no later one of its name."""

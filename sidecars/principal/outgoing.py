@@ -16,10 +16,11 @@ from argocd.agents.vocabulary import Message, Mode, Target
 from argocd.reading import text, value
 from kube.store import Object
 from sidecars.mirroring.drift import DriftGuard, key_of
-from sidecars.mirroring.kinds import APPLICATION, BY_TARGET, PROJECT, SyncedKind, event_about
+from sidecars.mirroring.kinds import APPLICATION, BY_TARGET, PROJECT, RESTORED, SyncedKind, event_about
 from sidecars.mirroring.workqueue import WorkQueue
 from sidecars.mirroring.writer import MirrorWriter
-from sidecars.principal.agents import KnownAgents
+from sidecars.principal.agents import KnownAgent, KnownAgents
+from sidecars.principal.operations import place_of
 from sidecars.principal.state import HubState
 from sidecars.wire.events import Event
 from tiphys import logs
@@ -45,20 +46,25 @@ class Sender:
             if agent is None:
                 continue
             operates = sending.message is Message.SET_OPERATION
-            if operates and agent.settling:
-                agent.found_no_room(sending.object)
-                continue
-            if operates and not agent.gives(sending.object):
+            if operates and not agent.operations.gives(sending.object):
                 continue
             place = (id(sending.object), sending.message)
             if place not in made:
                 made[place] = (sending.object, self.event(sending, extensions=extensions))
             event = made[place][1]
             if not agent.link.send(event) and operates:
-                agent.found_no_room(sending.object)
+                agent.operations.found_no_room(sending.object)
             if logs.debugs():
                 fields = {logs.OPERATION: sending.message.word, logs.KIND: sending.target.value}
                 log.debug("told", **{logs.AGENT: sending.agent, logs.KEY: event.subject}, **fields)
+
+    def give(self, agent: KnownAgent, application: Object) -> None:
+        """The operation of an Application."""
+        restored = agent.operations.is_unsure(application)
+        self.send(
+            [Sending(agent.name, Message.SET_OPERATION, Target.APPLICATION, application)],
+            extensions={RESTORED: "true"} if restored else None,
+        )
 
     def event(self, sending: Sending, *, extensions: Mapping[str, str] | None = None) -> Event:
         kind = BY_TARGET[sending.target]
@@ -162,11 +168,12 @@ class PrincipalOutgoing:
             return
         agent = self._known_agents.get(self._hub_state.agent_of(some))
         if agent is not None:
-            before = agent.knows(before, after)
+            before = agent.operations.as_known(before, after)
             if after is None:
-                agent.forget(namespace=some["metadata"]["namespace"], name=some["metadata"]["name"])
+                agent.operations.forget(place_of(some))
+                agent.spoke(place_of(some))
             elif value(after, "operation") is None:
-                agent.operation_over(after)
+                agent.operations.over(after)
         self._sender.send(application_sendings(before, after, agents=self._hub_state.agents))
 
     # Mirrors.

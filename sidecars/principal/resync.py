@@ -26,11 +26,10 @@ from kube.store import Object
 from sidecars.delivery.comparison import Difference
 from sidecars.mirroring.drift import DriftGuard
 from sidecars.mirroring.inventories import SPECS
-from sidecars.mirroring.kinds import APPLICATION, BY_TRACKED, PROJECT, RESTORED, SyncedKind
+from sidecars.mirroring.kinds import APPLICATION, BY_TRACKED, PROJECT, SyncedKind
 from sidecars.mirroring.link import Telling
 from sidecars.mirroring.resync_events import (
     ResyncEvents,
-    ResyncRound,
     read_list_request,
     read_resource,
     read_update_request,
@@ -38,6 +37,7 @@ from sidecars.mirroring.resync_events import (
 )
 from sidecars.principal.agents import KnownAgent
 from sidecars.principal.incoming import RefusedEventError
+from sidecars.principal.operations import place_of
 from sidecars.principal.outgoing import Sender
 from sidecars.principal.state import HubState
 from sidecars.wire.events import Event
@@ -54,13 +54,14 @@ class PrincipalResync:
 
     def greet(self, agent: KnownAgent) -> None:
         """A stream begins: what is found out here waits in the outbox for it."""
-        first, agent.met = not agent.met, True
+        first = agent.meets()
         if first:
-            agent.unsure = {_place(item) for item in self._operations(agent)}
+            agent.operations.begin(self._operations(agent))
         if agent.mode is Mode.AUTONOMOUS:
             self._greet_autonomous(agent, first=first)
         elif agent.link.compares:
-            agent.settling = agent.settling or first
+            if first:
+                agent.operations.hold()
             agent.link.compare(SPECS)  # operations follow, when the agent has what they are for
         else:
             self._tell_state(agent, applications=first)
@@ -79,7 +80,7 @@ class PrincipalResync:
     def relieved(self, agent: KnownAgent) -> None:
         """What had no room is found out now. Until then no operation must come before what it is for."""
         if agent.mode is Mode.MANAGED:
-            agent.settling = True
+            agent.operations.hold()
         else:
             self.give_operations(agent)
 
@@ -93,7 +94,7 @@ class PrincipalResync:
         else:
             # It may have been a question that found no room, and those of the next round would be the same.
             yield from self._questions(agent)
-        yield partial(self._give_again, agent)
+        yield partial(self.give_operations, agent)
 
     def _tell_again(self, agent: KnownAgent, kind: SyncedKind, name: str, namespace: str) -> bool:
         item = self._hub_state.expected(agent.name, kind, name, namespace)
@@ -102,25 +103,11 @@ class PrincipalResync:
         message = Message.CREATE if kind is APPLICATION else Message.SPEC_UPDATE
         return agent.link.send(self._sender.event(_without_operation(agent, message, kind, item)))
 
-    def _give_again(self, agent: KnownAgent) -> bool:
-        self.give_operations(agent)
-        return not agent.refused
-
-    def give_operations(self, agent: KnownAgent) -> None:
-        """Those that found no room in the queue, and those of which nobody knows whether they were given."""
-        agent.settling = False
-        refused, agent.refused = agent.refused, set()
-        for application in self._operations(agent):
-            if _place(application) in refused | agent.unsure:
-                self.give(agent, application)
-        agent.unsure &= agent.refused  # of those it is still not known
-
-    def give(self, agent: KnownAgent, application: Object) -> None:
-        restored = _place(application) in agent.unsure
-        self._sender.send(
-            [Sending(agent.name, Message.SET_OPERATION, Target.APPLICATION, application)],
-            extensions={RESTORED: "true"} if restored else None,
-        )
+    def give_operations(self, agent: KnownAgent) -> bool:
+        """Whether there was room for all that are due."""
+        for application in agent.operations.take_due(self._operations(agent)):
+            self._sender.give(agent, application)
+        return agent.operations.settle()
 
     def repair(self, agent: KnownAgent, differences: list[Difference]) -> None:
         """By what holds now: the comparison may be older than a change."""
@@ -169,14 +156,14 @@ class PrincipalResync:
         """Of one that does not compare."""
         if agent.mode is Mode.AUTONOMOUS:
             self._ask_everything(agent)
-            agent.silent = {_place(item) for item in self._hub_state.applications_of(agent.name)}
+            agent.expect_word(map(place_of, self._hub_state.applications_of(agent.name)))
             return
         naming = self._hub_state.naming(Mode.MANAGED)
         for kind, name, namespace in map(naming.parsed, agent.round.lacking):
             expected = self._hub_state.expected(agent.name, kind, name, namespace)
             if expected is not None:
                 self._tell(agent, Message.CREATE, kind, expected)
-        agent.round = ResyncRound(
+        agent.begin_round(
             naming.key(kind, item["metadata"]["name"], namespace=item["metadata"]["namespace"])
             for kind, item in self._hub_state.all_expected(agent.name)
         )
@@ -237,7 +224,7 @@ class PrincipalResync:
 
     def _ask_update(self, agent: KnownAgent, kind: SyncedKind, mirror: Object) -> bool:
         request = request_for(kind.tracked, mirror)
-        if kind is APPLICATION and _place(mirror) in agent.silent:
+        if kind is APPLICATION and agent.is_silent(place_of(mirror)):
             # No checksum tells of a status: without one the whole Application comes.
             request = replace(request, checksum=None)
         return agent.link.send(self._events.update_request(request))
@@ -277,7 +264,3 @@ def _without_operation(agent: KnownAgent, message: Message, kind: SyncedKind, it
     """Operations are given by messages of their own."""
     told = {key: part for key, part in item.items() if key != "operation"}
     return Sending(agent.name, message, Target(kind.target), told)
-
-
-def _place(application: Object) -> tuple[str, str]:
-    return application["metadata"]["namespace"], application["metadata"]["name"]

@@ -25,7 +25,7 @@ from kube.projections import without_managed_fields
 from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, SECRETS
 from kube.store import Object, Store
 from sidecars.delivery.timing import Timing
-from sidecars.mirroring.inventories import SPECS, STATUS, Digests
+from sidecars.mirroring.inventories import SPECS, STATUS, Digests, Inventories
 from sidecars.mirroring.kinds import (
     APPLICATION,
     GPG_KEYS,
@@ -201,6 +201,12 @@ class HubState:
 
     def naming(self, mode: Mode) -> Naming:
         return Naming(mode, self.settings.mapped_by)
+
+    def inventories(self, agent: str, mode: Mode) -> Inventories:
+        entries = {SPECS: partial(self.specs, agent, mode)}
+        if mode is Mode.MANAGED:
+            entries[STATUS] = partial(self.statuses, agent)
+        return Inventories(entries, version=lambda: self.changes)
 
     def specs(self, agent: str, mode: Mode) -> Iterator[tuple[str, bytes]]:
         naming = self.naming(mode)

@@ -12,13 +12,15 @@ from argocd.agents.vocabulary import Message
 from kube.embedded import AdmissionRequest, Admitted, EmbeddedStore, Hooks
 from kube.errors import InvalidError
 from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, SECRETS
+from sidecars.delivery.comparison import ComparisonReport, Difference
 from sidecars.delivery.outbox import OutboxLimits
+from sidecars.delivery.outcomes import DeadLetter
 from sidecars.delivery.timing import Backoff
 from sidecars.metrics import argocd_agent
 from sidecars.metrics.per_peer import agent_figures, principal_figures
 from sidecars.mirroring.inventories import Inventories
 from sidecars.mirroring.kinds import PROJECT, event_about
-from sidecars.mirroring.link import Link, Runtime
+from sidecars.mirroring.link import Link, LinkHandler, Runtime, Telling
 from sidecars.wire.events import Event
 from tests.sidecars import processes
 from tests.sidecars.pair_in_memory import ARGOCD, Hub, Pair, application, change, describe, project, until
@@ -227,16 +229,32 @@ async def test_a_comparison_tells_how_many_keys_it_compared_and_repaired() -> No
     assert now()(name) >= before(name) + 2
 
 
-def a_link(runtime: Runtime) -> Link:
-    async def nothing(_: Any) -> None: ...
+class Indifferent(LinkHandler):
+    """Does nothing about its peer."""
 
+    async def handle(self, event: Event) -> None: ...
+
+    def done(self, event: Event) -> None: ...
+
+    def repair(self, scope: str, differences: list[Difference]) -> None: ...
+
+    def compared(self, report: ComparisonReport) -> None: ...
+
+    def relieved(self) -> None: ...
+
+    def everything(self) -> Iterable[Telling]:
+        return ()
+
+    async def report_unapplied(self, letter: DeadLetter) -> None: ...
+
+    async def report_unsent(self, letter: DeadLetter) -> None: ...
+
+
+def a_link(runtime: Runtime) -> Link:
     return Link(
         peer=AGENT,
-        handle=nothing,
-        bury=nothing,
-        bury_unsent=nothing,
-        listings=Inventories({}, version=lambda: 0),
-        found=lambda _scope, _differences: None,
+        handler=Indifferent(),
+        inventories=Inventories({}, version=lambda: 0),
         figures=argocd_agent.PRINCIPAL,
         runtime=runtime,
     )
