@@ -20,19 +20,18 @@ from sidecars.delivery.session import Ending, Stream
 from sidecars.metrics import argocd_agent
 from sidecars.mirroring.drift import DriftGuard
 from sidecars.mirroring.inventories import SPECS, STATUS
-from sidecars.mirroring.kinds import APPLICATION, BY_TARGET, SyncedKind, event_about
+from sidecars.mirroring.kinds import APPLICATION, BY_TARGET, SyncedKind
 from sidecars.mirroring.kube_events import EventReporter
 from sidecars.mirroring.link import Link, LinkHandler, Runtime, Telling
-from sidecars.mirroring.resync_events import ROUND_INTERVALS, ResyncEvents
+from sidecars.mirroring.resync_events import ResyncEvents
 from sidecars.mirroring.workqueue import WorkQueue
 from sidecars.mirroring.writer import HasToGoError, MirrorWriter
 from sidecars.wire import payloads
-from sidecars.wire.events import AGENT_SOURCE, Event, heartbeat, message_event
+from sidecars.wire.events import AGENT_SOURCE, Event, heartbeat, message_event, object_event
 from tiphys import logs
 from tiphys.errors import SurroundingsError
 
 SYNC_SECONDS = 120.0
-QUESTION_SECONDS = 0.5
 
 log = logs.get_logger()
 
@@ -137,19 +136,7 @@ class Agent(LinkHandler):
             if self.link.connected and self.link.compares:
                 self.link.compare(scope)
             elif self.link.connected:
-                await self._ask_slowly()
-
-    async def _ask_slowly(self) -> None:
-        """A principal that does not compare deals with its agent's events one by one, some ten a second: the
-        questions of a round are spread over the time until the next.
-        """
-        questions = list(self._resync.now_and_then(self.link))
-        seconds = self.settings.compare_seconds * (ROUND_INTERVALS - 1)
-        for ask in questions:
-            if not self.link.connected:
-                return
-            ask()  # what finds no room is told once more by the link
-            await asyncio.sleep(max(QUESTION_SECONDS, seconds / len(questions)))
+                await self._resync.ask_now_and_then(self.link)
 
     async def _beat(self) -> None:
         while True:
@@ -179,7 +166,8 @@ class Agent(LinkHandler):
             argocd_agent.PROPAGATION.labels(event.target).observe(max(0.0, seconds))
 
     def done(self, event: Event) -> None:
-        self._resync.done(event)
+        if event.type == Message.REQUEST_RESOURCE_RESYNC:
+            self._resync.question_heard()
 
     def repair(self, scope: str, differences: list[Difference]) -> None:
         self._resync.repair(scope, differences)
@@ -223,7 +211,7 @@ class Agent(LinkHandler):
     # What is told.
 
     def _tell(self, message: Message, kind: SyncedKind, item: Object) -> bool:
-        event = event_about(message, kind, item, source=AGENT_SOURCE)
+        event = object_event(message, target=kind.target, obj=item, source=AGENT_SOURCE)
         if logs.debugs():
             fields = {logs.OPERATION: message.word, logs.KIND: kind.target.value, logs.KEY: event.subject}
             log.debug("told", **fields)

@@ -14,10 +14,9 @@ from argocd.agents.routing import AgentMapping
 from argocd.agents.vocabulary import OBJECT_MESSAGES, TRACKED_AS, Message, Mode, Target
 from argocd.reading import mapping, value
 from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, SECRETS
-from kube.store import Object, Resource
+from kube.store import Resource
 from sidecars.wire.errors import MalformedError
-from sidecars.wire.events import Event, object_event
-from sidecars.wire.json_objects import read_object
+from sidecars.wire.events import Event
 
 OPERATION_DONE = "tiphys.dev/operation"
 """Annotation of an agent's Application: which of its principal's operations was carried out last."""
@@ -97,34 +96,10 @@ class Naming:
         return kind, name, namespace
 
 
-def event_about(
-    message: Message,
-    kind: SyncedKind,
-    obj: Mapping[str, Any],
-    *,
-    source: str = "",
-    principal_uid: str = "",
-    extensions: Mapping[str, str] | None = None,
-) -> Event:
-    return object_event(
-        message,
-        target=kind.target,
-        obj=obj,
-        source=source,
-        principal_uid=principal_uid,
-        extensions=extensions,
-    )
-
-
 def message_of(event: Event) -> Message:
     if event.type not in OBJECT_MESSAGES:
         raise MalformedError(f"{event.type[:80]!r} says nothing that can happen to a {event.target}")
     return Message(event.type)
-
-
-def object_of(event: Event) -> Object:
-    """What the event is about; it has a name, and maps where maps are read."""
-    return read_object(event.payload)
 
 
 def digest(kind: SyncedKind, item: Mapping[str, Any], *, with_status: bool = False) -> bytes:

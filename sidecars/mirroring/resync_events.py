@@ -95,10 +95,9 @@ class ResyncRound:
         self._lacking = dict.fromkeys(keys)
         self._heard = False
 
-    def done(self, event: Event) -> None:
-        """An event was acknowledged: if it was the question, what follows is the answer."""
-        if event.type == Message.REQUEST_RESOURCE_RESYNC:
-            self._heard = True
+    def heard(self) -> None:
+        """The question was acknowledged: what follows is the answer."""
+        self._heard = True
 
     def asked(self, key: str) -> None:
         self._lacking.pop(key, None)

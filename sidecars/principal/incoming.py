@@ -15,7 +15,7 @@ from kube.resources import APPLICATIONS
 from kube.store import Object, Store
 from sidecars.delivery.outcomes import DeadLetter
 from sidecars.mirroring.drift import DriftGuard
-from sidecars.mirroring.kinds import APPLICATION, BY_TARGET, PROJECT, SyncedKind, message_of, object_of
+from sidecars.mirroring.kinds import APPLICATION, BY_TARGET, PROJECT, SyncedKind, message_of
 from sidecars.mirroring.kube_events import EventReporter
 from sidecars.mirroring.writer import MirrorWriter, WriteBusyError
 from sidecars.principal.agents import KnownAgent
@@ -24,6 +24,7 @@ from sidecars.principal.outgoing import Sender
 from sidecars.principal.state import HubState
 from sidecars.wire import payloads
 from sidecars.wire.events import Event
+from sidecars.wire.json_objects import read_object
 from tiphys import logs
 from tiphys.errors import ObjectError
 
@@ -64,7 +65,7 @@ class PrincipalIncoming:
             return
         if acceptance is Acceptance.REFUSE:
             raise RefusedEventError(f"{event.type} of a {event.target} is not for {agent.mode} agents to say")
-        incoming = object_of(event)
+        incoming = read_object(event.payload)
         if agent.mode is Mode.MANAGED:
             await self._managed(agent, message, incoming)
         elif message is Message.DELETE:

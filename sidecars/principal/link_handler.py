@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from argocd.agents.vocabulary import Mode, Target
+from argocd.agents.vocabulary import Message, Mode, Target
 from sidecars.delivery.comparison import ComparisonReport, Difference
 from sidecars.delivery.outcomes import DeadLetter
 from sidecars.mirroring.inventories import SPECS, STATUS
@@ -33,11 +33,12 @@ class PrincipalLinkHandler(LinkHandler):
             log.debug("nothing to do", **{logs.AGENT: self._agent.name, logs.KIND: event.type})
 
     def done(self, event: Event) -> None:
-        """Of an operation it may be unclear how it stands by now."""
         agent = self._agent
-        agent.round.done(event)
-        if not agent.operations.done(event):
+        if event.type == Message.REQUEST_RESOURCE_RESYNC:
+            agent.round.heard()
+        if event.type != Message.SET_OPERATION or not agent.operations.arrived(event):
             return
+        # It is unclear how that operation stands by now.
         if agent.link.compares:
             agent.link.comparer.want(STATUS if agent.mode is Mode.MANAGED else SPECS)
         else:

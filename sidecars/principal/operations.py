@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from argocd import names
-from argocd.agents.vocabulary import Message
 from argocd.reading import text, value
 from kube.store import Object
 from sidecars.mirroring.kinds import operation_digest
@@ -85,10 +84,8 @@ class Operations:
 
     # Operations that the agent is known to have had: only of those it can say that they are over.
 
-    def done(self, event: Event) -> bool:
-        """An event needs no more sending; whether the agent should be asked how its operation stands now."""
-        if event.type != Message.SET_OPERATION:
-            return False
+    def arrived(self, event: Event) -> bool:
+        """The one that gave an operation; whether the agent should be asked how it stands now."""
         namespace, _, name = event.subject.partition("/")
         self._had.setdefault((namespace, name), set()).add(operation_digest(read_object(event.payload)))
         asks = (namespace, name) in self._withheld

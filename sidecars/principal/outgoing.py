@@ -16,13 +16,13 @@ from argocd.agents.vocabulary import Message, Mode, Target
 from argocd.reading import text, value
 from kube.store import Object
 from sidecars.mirroring.drift import DriftGuard, key_of
-from sidecars.mirroring.kinds import APPLICATION, BY_TARGET, PROJECT, RESTORED, SyncedKind, event_about
+from sidecars.mirroring.kinds import APPLICATION, PROJECT, RESTORED, SyncedKind
 from sidecars.mirroring.workqueue import WorkQueue
 from sidecars.mirroring.writer import MirrorWriter
 from sidecars.principal.agents import KnownAgent, KnownAgents
 from sidecars.principal.operations import place_of
 from sidecars.principal.state import HubState
-from sidecars.wire.events import Event
+from sidecars.wire.events import Event, object_event
 from tiphys import logs
 
 log = logs.get_logger()
@@ -67,12 +67,11 @@ class Sender:
         )
 
     def event(self, sending: Sending, *, extensions: Mapping[str, str] | None = None) -> Event:
-        kind = BY_TARGET[sending.target]
         named = sending.target is not Target.GPG_KEYS and sending.message not in _WITHOUT_UID
-        return event_about(
+        return object_event(
             sending.message,
-            kind,
-            sending.object,
+            target=sending.target,
+            obj=sending.object,
             principal_uid=self._uid if named else "",
             extensions=extensions,
         )

@@ -12,11 +12,9 @@ from argocd.agents.project_copies import bare_name
 from argocd.agents.resync import (
     Side,
     UpdateRequest,
-    accepts,
     answer_to,
     request_about,
     request_for,
-    resources_to_tell,
     what_is_gone,
 )
 from argocd.agents.routing import AgentMapping
@@ -28,12 +26,9 @@ from sidecars.mirroring.drift import DriftGuard
 from sidecars.mirroring.inventories import SPECS
 from sidecars.mirroring.kinds import APPLICATION, BY_TRACKED, PROJECT, SyncedKind
 from sidecars.mirroring.link import Telling
+from sidecars.mirroring.resync import Resync
 from sidecars.mirroring.resync_events import (
     ResyncEvents,
-    read_list_request,
-    read_resource,
-    read_update_request,
-    resync_message,
 )
 from sidecars.principal.agents import KnownAgent
 from sidecars.principal.incoming import RefusedEventError
@@ -43,14 +38,14 @@ from sidecars.principal.state import HubState
 from sidecars.wire.events import Event
 
 
-class PrincipalResync:
+class PrincipalResync(Resync[KnownAgent]):
     def __init__(
         self, hub_state: HubState, *, sender: Sender, guard: DriftGuard, events: ResyncEvents
     ) -> None:
+        super().__init__(side=Side.PRINCIPAL, events=events)
         self._hub_state = hub_state
         self._sender = sender
         self._guard = guard
-        self._events = events
 
     def greet(self, agent: KnownAgent) -> None:
         """A stream begins: what is found out here waits in the outbox for it."""
@@ -124,33 +119,25 @@ class PrincipalResync:
 
     # Resync messages of agents that do not compare.
 
-    def resync(self, agent: KnownAgent, event: Event) -> None:
-        message = resync_message(event)
-        if not accepts(Side.PRINCIPAL, message, mode=agent.mode):
-            raise RefusedEventError(
-                f"{message.word} is nothing that a principal answers to {agent.mode} agents"
-            )
-        if message is Message.REQUEST_SYNCED_RESOURCE_LIST:
-            tracked = list(self._tracked(agent))
-            for key in resources_to_tell(tracked, checksum=read_list_request(event)):
-                agent.link.send(self._events.resource(key))
-        elif message is Message.REQUEST_UPDATE:
-            self._answer(agent, read_update_request(event))
-        elif message is Message.RESPONSE_SYNCED_RESOURCE:
-            self._ask_about(agent, read_resource(event))
-        else:
-            self._ask_updates(agent)
+    def _mode(self, peer: KnownAgent) -> Mode:
+        return peer.mode
 
-    def _answer(self, agent: KnownAgent, request: UpdateRequest) -> None:
+    def _send(self, peer: KnownAgent, event: Event) -> bool:
+        return peer.link.send(event)
+
+    def _not_accepted(self, peer: KnownAgent, message: Message) -> RefusedEventError:
+        return RefusedEventError(f"{message.word} is nothing that a principal answers to {peer.mode} agents")
+
+    def _answer(self, peer: KnownAgent, request: UpdateRequest) -> None:
         kind = BY_TRACKED.get(request.kind)
         if kind is None:
             raise RefusedEventError(f"{request.kind[:40]!r} is no kind that is kept in step")
         namespace = self._namespace(request)
-        agent.round.asked(self._hub_state.naming(Mode.MANAGED).key(kind, request.name, namespace=namespace))
-        expected = self._hub_state.expected(agent.name, kind, request.name, namespace)
+        peer.round.asked(self._hub_state.naming(Mode.MANAGED).key(kind, request.name, namespace=namespace))
+        expected = self._hub_state.expected(peer.name, kind, request.name, namespace)
         message = answer_to(request, expected)
         if message is not None:
-            self._tell(agent, message, kind, expected if expected is not None else what_is_gone(request))
+            self._tell(peer, message, kind, expected if expected is not None else what_is_gone(request))
 
     def ask_now_and_then(self, agent: KnownAgent) -> None:
         """Of one that does not compare."""
@@ -192,13 +179,13 @@ class PrincipalResync:
         by_namespace = self._hub_state.settings.mapped_by is AgentMapping.NAMESPACE
         return "" if by_namespace else request.namespace
 
-    def _tracked(self, agent: KnownAgent) -> Iterator[ResourceKey]:
+    def _tracked(self, peer: KnownAgent) -> Iterator[ResourceKey]:
         """Mapped by namespaces, argocd-agent's agent looks for an Application in the namespace that it is told: in
         ours it would find none, and ask for all of them.
         """
         by_namespace = self._hub_state.settings.mapped_by is AgentMapping.NAMESPACE
-        home = self._hub_state.homes.get(agent.name) if by_namespace else None
-        for kind, item in self._hub_state.all_expected(agent.name):
+        home = self._hub_state.homes.get(peer.name) if by_namespace else None
+        for kind, item in self._hub_state.all_expected(peer.name):
             key = resource_key(kind.tracked, item)
             yield replace(key, namespace=home) if home and kind is APPLICATION else key
 
@@ -218,9 +205,9 @@ class PrincipalResync:
         key = resource_key(kind.tracked, mirror)
         return replace(key, name=bare_name(agent.name, key.name)) if kind is PROJECT else key
 
-    def _ask_updates(self, agent: KnownAgent) -> None:
-        for kind, item in self._hub_state.mirrors_of(agent.name):
-            self._ask_update(agent, kind, item)
+    def _ask_updates(self, peer: KnownAgent) -> None:
+        for kind, item in self._hub_state.mirrors_of(peer.name):
+            self._ask_update(peer, kind, item)
 
     def _ask_update(self, agent: KnownAgent, kind: SyncedKind, mirror: Object) -> bool:
         request = request_for(kind.tracked, mirror)
@@ -229,17 +216,15 @@ class PrincipalResync:
             request = replace(request, checksum=None)
         return agent.link.send(self._events.update_request(request))
 
-    def _ask_about(self, agent: KnownAgent, resource: ResourceKey) -> None:
+    def _request_about(self, peer: KnownAgent, resource: ResourceKey) -> UpdateRequest | None:
         kind = BY_TRACKED.get(resource.kind)
         if kind not in (PROJECT, APPLICATION):
-            return  # an autonomous agent has nothing else to tell
+            return None  # an autonomous agent has nothing else to tell
         assert kind is not None
-        mirror = self._hub_state.mirror(agent.name, kind, resource.name)
+        mirror = self._hub_state.mirror(peer.name, kind, resource.name)
         if mirror is not None and not is_managed(mirror):
             raise RefusedEventError(f"{resource.kind} {resource.name}: there is another one of that name")
-        request = request_about(resource, mirror)
-        if request is not None:
-            agent.link.send(self._events.update_request(request))
+        return request_about(resource, mirror)
 
     # State.
 

@@ -22,13 +22,12 @@ from certs.key_pair import KeyPair
 from kube.embedded import AdmissionRequest, Admitted, EmbeddedStore, Hooks
 from kube.errors import InvalidError
 from kube.resources import APP_PROJECTS, APPLICATIONS, EVENTS
-from sidecars.mirroring.kinds import APPLICATION, event_about
 from sidecars.process.certificates import Secrets
 from sidecars.wire.auth.methods import header_method
 from sidecars.wire.auth.passwords import Accounts, Login, PasswordMethod
 from sidecars.wire.auth.tokens import Holder, Tokens
 from sidecars.wire.envelopes import encode, to_cloudevent
-from sidecars.wire.events import Event
+from sidecars.wire.events import Event, object_event
 from sidecars.wire.generated.eventstream_pb2 import Event as Envelope
 from sidecars.wire.tls import Material, channel_credentials
 from tests.sidecars import oversized_sender, processes
@@ -243,7 +242,7 @@ async def test_json_of_wrong_types_is_acknowledged_by_an_agent_and_said_once(tar
         for number, payload in enumerate(WRONG):
             await acknowledged(pipe, told(payload, number=number, target=target))
         item = application(metadata={"namespace": GOOD, "uid": "u", "resourceVersion": "1"})
-        await acknowledged(pipe, event_about(Message.CREATE, APPLICATION, item))
+        await acknowledged(pipe, object_event(Message.CREATE, target=Target.APPLICATION, obj=item))
         await until(store, APPLICATIONS, lambda there: "shop" in there)
     assert 0 < len(lines("dead letter")) <= len(WRONG)
     assert not lines("handler crashed")

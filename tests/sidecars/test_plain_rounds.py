@@ -14,15 +14,15 @@ from argocd import names
 from argocd.agents.checksums import ResourceKey, inventory_checksum, spec_checksum
 from argocd.agents.project_copies import project_at_principal
 from argocd.agents.resync import UpdateRequest
-from argocd.agents.vocabulary import PREFIX, Message, Mode
+from argocd.agents.vocabulary import PREFIX, Message, Mode, Target
 from kube.embedded import EmbeddedStore
 from kube.resources import APP_PROJECTS, APPLICATIONS, SECRETS
 from kube.store import Object
-from sidecars.mirroring.kinds import APPLICATION, PROJECT, SyncedKind, event_about
+from sidecars.mirroring.kinds import APPLICATION, PROJECT, SyncedKind
 from sidecars.mirroring.resync_events import ResyncEvents
 from sidecars.principal.principal import Principal
 from sidecars.wire.auth.authenticator import Admission
-from sidecars.wire.events import AGENT_SOURCE, Event, fresh_id
+from sidecars.wire.events import AGENT_SOURCE, Event, fresh_id, object_event
 from tests.sidecars.pair_in_memory import (
     ARGOCD,
     PLAIN,
@@ -226,7 +226,9 @@ def test_an_autonomous_agent_is_asked_by_its_own_names_and_whole_where_it_was_si
             status = {"health": {"status": "Healthy"}}
             own_app = {**mirror, "metadata": metadata, "status": status}
             told.take()
-            await peer.say(event_about(Message.SPEC_UPDATE, APPLICATION, own_app, source=AGENT_SOURCE))
+            await peer.say(
+                object_event(Message.SPEC_UPDATE, target=Target.APPLICATION, obj=own_app, source=AGENT_SOURCE)
+            )
             await asyncio.sleep(ROUND)
             asked_again = [json.loads(each.payload) for each in told.take() if b'"shop"' in each.payload]
             assert asked_again

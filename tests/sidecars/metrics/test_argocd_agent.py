@@ -8,7 +8,7 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from argocd import names
-from argocd.agents.vocabulary import Message
+from argocd.agents.vocabulary import Message, Target
 from kube.embedded import AdmissionRequest, Admitted, EmbeddedStore, Hooks
 from kube.errors import InvalidError
 from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, SECRETS
@@ -19,9 +19,8 @@ from sidecars.delivery.timing import Backoff
 from sidecars.metrics import argocd_agent
 from sidecars.metrics.per_peer import agent_figures, principal_figures
 from sidecars.mirroring.inventories import Inventories
-from sidecars.mirroring.kinds import PROJECT, event_about
 from sidecars.mirroring.link import Link, LinkHandler, Runtime, Telling
-from sidecars.wire.events import Event
+from sidecars.wire.events import Event, object_event
 from tests.sidecars import processes
 from tests.sidecars.pair_in_memory import ARGOCD, Hub, Pair, application, change, describe, project, until
 from tests.sidecars.processes import PATIENCE, Pki
@@ -263,7 +262,7 @@ def a_link(runtime: Runtime) -> Link:
 def an_event() -> Event:
     item = project()
     item["metadata"] |= {"namespace": ARGOCD, "uid": "u", "resourceVersion": "1"}
-    return event_about(Message.SPEC_UPDATE, PROJECT, item)
+    return object_event(Message.SPEC_UPDATE, target=Target.PROJECT, obj=item)
 
 
 class Choosy:

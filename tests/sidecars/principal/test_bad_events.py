@@ -11,8 +11,7 @@ from argocd.agents.vocabulary import PREFIX, Message, Mode, Target
 from kube.embedded import AdmissionRequest, Admitted, EmbeddedStore, Hooks
 from kube.errors import InvalidError
 from kube.resources import APP_PROJECTS, APPLICATIONS
-from sidecars.mirroring.kinds import APPLICATION, PROJECT, event_about
-from sidecars.wire.events import Event, heartbeat
+from sidecars.wire.events import Event, heartbeat, object_event
 from tests.sidecars.pair_in_memory import ARGOCD, Pair, application, project, until
 from tests.sidecars.scripted_ends import AGENT, acknowledged, scripted
 
@@ -46,7 +45,7 @@ async def test_nonsense_is_acknowledged_and_disturbs_nothing(event: Event) -> No
         await acknowledged(pipe, event)
         good = project("sample")
         good["metadata"] |= {"uid": "u", "resourceVersion": "1"}
-        await acknowledged(pipe, event_about(Message.CREATE, PROJECT, good))
+        await acknowledged(pipe, object_event(Message.CREATE, target=Target.PROJECT, obj=good))
         there = await until(hub.store, APP_PROJECTS, lambda there: "agent-a-sample" in there)
         assert set(there) == {"agent-a-sample"}
 
@@ -56,14 +55,14 @@ async def test_a_managed_agent_has_no_say_in_projects(message: Message) -> None:
     async with scripted(Mode.MANAGED) as (hub, pipe):
         own = await hub.store.create(APP_PROJECTS, project("web"), namespace=ARGOCD)
         told = {**own, "spec": {"description": "the agent's"}}
-        await acknowledged(pipe, event_about(message, PROJECT, told))
+        await acknowledged(pipe, object_event(message, target=Target.PROJECT, obj=told))
         assert await hub.store.get(APP_PROJECTS, name="web", namespace=ARGOCD) == own
 
 
 async def test_a_managed_agents_deletion_counts_only_while_the_hub_deletes() -> None:
     async with scripted(Mode.MANAGED) as (hub, pipe):
         own = await hub.store.create(APPLICATIONS, application(), namespace=AGENT)
-        await acknowledged(pipe, event_about(Message.DELETE, APPLICATION, own))
+        await acknowledged(pipe, object_event(Message.DELETE, target=Target.APPLICATION, obj=own))
         assert await hub.store.get(APPLICATIONS, name="shop", namespace=AGENT) == own
 
 
@@ -73,7 +72,7 @@ async def test_an_autonomous_agent_cannot_touch_another_ones_mirrors_or_native_p
         told = project("web")
         told["metadata"] |= {"uid": "u", "resourceVersion": "1"}
         for message in (Message.CREATE, Message.SPEC_UPDATE, Message.DELETE):
-            await acknowledged(pipe, event_about(message, PROJECT, told))
+            await acknowledged(pipe, object_event(message, target=Target.PROJECT, obj=told))
         assert await hub.store.get(APP_PROJECTS, name="agent-a-web", namespace=ARGOCD) == native
 
 

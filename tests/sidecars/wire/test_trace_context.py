@@ -8,9 +8,8 @@ import pytest
 from argocd.agents.vocabulary import PREFIX, Message, Mode, Target
 from kube.embedded import AdmissionRequest, Admitted, EmbeddedStore, Hooks
 from kube.errors import InvalidError
-from sidecars.mirroring.kinds import APPLICATION, PROJECT, event_about
 from sidecars.wire import payloads
-from sidecars.wire.events import TRACE_PARENT, TRACE_STATE, Event, message_event
+from sidecars.wire.events import TRACE_PARENT, TRACE_STATE, Event, message_event, object_event
 from tests.sidecars.captured_logs import Lines, logged
 from tests.sidecars.pair_in_memory import ARGOCD, PATIENCE, Pipe, application, project
 from tests.sidecars.scripted_ends import AGENT, acknowledged, heard, scripted, scripted_agent
@@ -31,12 +30,12 @@ def traced(event: Event, parent: str = PARENT, state: str = STATE) -> Event:
 def sample(name: str = "sample") -> Event:
     item = project(name)
     item["metadata"] |= {"namespace": ARGOCD, "uid": f"u-{name}", "resourceVersion": "1"}
-    return event_about(Message.CREATE, PROJECT, item)
+    return object_event(Message.CREATE, target=Target.PROJECT, obj=item)
 
 
 def shop(*, version: str = "1") -> Event:
     item = application(metadata={"namespace": AGENT, "uid": "u", "resourceVersion": version})
-    return event_about(Message.CREATE, APPLICATION, item)
+    return object_event(Message.CREATE, target=Target.APPLICATION, obj=item)
 
 
 # About an Application that the principal does not have: it answers with a deletion.
