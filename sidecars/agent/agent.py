@@ -22,7 +22,7 @@ from sidecars.mirroring.drift import DriftGuard
 from sidecars.mirroring.inventories import SPECS, STATUS
 from sidecars.mirroring.kinds import APPLICATION, BY_TARGET, SyncedKind
 from sidecars.mirroring.kube_events import EventReporter
-from sidecars.mirroring.link import Link, LinkHandler, Runtime, Telling
+from sidecars.mirroring.link import Link, LinkHandler, Runtime, SendAttempt
 from sidecars.mirroring.resync_events import ResyncEvents
 from sidecars.mirroring.workqueue import WorkQueue
 from sidecars.mirroring.writer import HasToGoError, MirrorWriter
@@ -178,7 +178,7 @@ class Agent(LinkHandler):
     def relieved(self) -> None:
         """Nothing was held back."""
 
-    def everything(self) -> Iterable[Telling]:
+    def everything(self) -> Iterable[SendAttempt]:
         return self._resync.everything(self.link)
 
     async def report_unapplied(self, letter: DeadLetter) -> None:

@@ -28,7 +28,7 @@ from sidecars.agent.state import AgentState
 from sidecars.delivery.comparison import Difference
 from sidecars.mirroring.inventories import SPECS, STATUS
 from sidecars.mirroring.kinds import APPLICATION, BY_TRACKED, PROJECT, SyncedKind
-from sidecars.mirroring.link import Link, Telling
+from sidecars.mirroring.link import Link, SendAttempt
 from sidecars.mirroring.resync import Resync
 from sidecars.mirroring.resync_events import (
     ROUND_INTERVALS,
@@ -72,7 +72,7 @@ class AgentResync(Resync[Link]):
             for tell in self.everything(link):
                 tell()  # what finds no room is told once more by the link
 
-    def everything(self, link: Link) -> Iterator[Telling]:
+    def everything(self, link: Link) -> Iterator[SendAttempt]:
         """For a principal that does not compare: the first time, and when something found no room."""
         if self._settings.mode is Mode.AUTONOMOUS:
             for kind, item in self._agent_state.own():
@@ -98,7 +98,7 @@ class AgentResync(Resync[Link]):
             ask()  # what finds no room is told once more by the link
             await asyncio.sleep(max(QUESTION_SECONDS, seconds / len(questions)))
 
-    def _questions(self, link: Link) -> Iterator[Telling]:
+    def _questions(self, link: Link) -> Iterator[SendAttempt]:
         """As if this process had just begun, but without the state that a checksum shows to be the same."""
         began = self._clock()
         if self._settings.mode is Mode.AUTONOMOUS:

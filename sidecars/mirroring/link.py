@@ -64,8 +64,8 @@ class Runtime:
     gate: asyncio.Semaphore | None = None
 
 
-Telling = Callable[[], bool]
-"""Says one thing, as it is then; False where there was no room."""
+SendAttempt = Callable[[], bool]
+"""Sends one thing, as it is then; False where there was no room."""
 
 
 class LinkHandler(Protocol):
@@ -91,7 +91,7 @@ class LinkHandler(Protocol):
         """After an overflow there is room again."""
         ...
 
-    def everything(self) -> Iterable[Telling]:
+    def everything(self) -> Iterable[SendAttempt]:
         """For a peer that does not compare, after an overflow: told as fast as it fits."""
         ...
 
@@ -275,7 +275,7 @@ class Link:
                 await self.outbox.settled()
                 self.outbox.take_marks()
 
-    def _told(self, tell: Telling) -> bool:
+    def _told(self, tell: SendAttempt) -> bool:
         """What finds no room here is told as soon as there is some, and needs no other repair."""
         self._telling = True
         try:

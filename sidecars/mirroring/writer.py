@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from argocd.reading import text, value
 from kube.errors import AlreadyExistsError, ConflictError, NotFoundError
@@ -76,7 +77,7 @@ class MirrorWriter:
         written = self._recent.get(place)
         if written is None:
             return cached
-        if cached is not None and _version(cached) >= _version(written):
+        if cached is not None and version_of(cached) >= version_of(written):
             del self._recent[place]
             return cached
         return written
@@ -123,7 +124,7 @@ class MirrorWriter:
         await self.delete(resource, local, propagation="Background")
 
 
-def _version(item: Object) -> int:
+def version_of(item: Mapping[str, Any]) -> int:
     version = text(item, "metadata", "resourceVersion")
     return int(version) if version.isascii() and version.isdigit() else 0
 

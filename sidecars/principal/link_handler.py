@@ -7,7 +7,7 @@ from sidecars.delivery.comparison import ComparisonReport, Difference
 from sidecars.delivery.outcomes import DeadLetter
 from sidecars.mirroring.inventories import SPECS, STATUS
 from sidecars.mirroring.kinds import BY_TARGET
-from sidecars.mirroring.link import LinkHandler, Telling
+from sidecars.mirroring.link import LinkHandler, SendAttempt
 from sidecars.principal.agents import KnownAgent
 from sidecars.principal.incoming import PrincipalIncoming
 from sidecars.principal.resync import PrincipalResync
@@ -55,7 +55,7 @@ class PrincipalLinkHandler(LinkHandler):
     def relieved(self) -> None:
         self._resync.relieved(self._agent)
 
-    def everything(self) -> Iterable[Telling]:
+    def everything(self) -> Iterable[SendAttempt]:
         return self._resync.everything(self._agent)
 
     async def report_unapplied(self, letter: DeadLetter) -> None:

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from argocd import names
-from argocd.reading import text, value
+from argocd.reading import value
 from kube.store import Object
 from sidecars.mirroring.kinds import operation_digest
+from sidecars.mirroring.writer import version_of
 from sidecars.wire.events import Event
 from sidecars.wire.json_objects import read_object
 
@@ -63,7 +64,7 @@ class Operations:
         if self._held:
             self.found_no_room(application)
             return False
-        place, given = place_of(application), (operation_digest(application), _version(application))
+        place, given = place_of(application), (operation_digest(application), version_of(application))
         if self._given.get(place, ("", 0))[0] == given[0]:
             return False
         if given[1] < self._over.get(place, 0):
@@ -105,9 +106,9 @@ class Operations:
     def over(self, hub: Object) -> None:
         """The hub has none: the next one is a new one, even if it looks the same. A watch may show the past."""
         place = place_of(hub)
-        self._over[place] = max(_version(hub), self._over.get(place, 0))
+        self._over[place] = max(version_of(hub), self._over.get(place, 0))
         self._unsure.discard(place)
-        if _version(hub) > self._given.get(place, ("", 0))[1]:
+        if version_of(hub) > self._given.get(place, ("", 0))[1]:
             self._given.pop(place, None)
             self._had.pop(place, None)
 
@@ -140,11 +141,6 @@ class Operations:
             places.pop(place, None)
         for marked in (self._refused, self._unsure, self._withheld):
             marked.discard(place)
-
-
-def _version(application: Mapping[str, Any]) -> int:
-    version = text(application, "metadata", "resourceVersion")
-    return int(version) if version.isascii() and version.isdigit() else 0
 
 
 def _is_another_operation(old: Object, new: Object) -> bool:

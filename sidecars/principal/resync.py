@@ -25,7 +25,7 @@ from sidecars.delivery.comparison import Difference
 from sidecars.mirroring.drift import DriftGuard
 from sidecars.mirroring.inventories import SPECS
 from sidecars.mirroring.kinds import APPLICATION, BY_TRACKED, PROJECT, SyncedKind
-from sidecars.mirroring.link import Telling
+from sidecars.mirroring.link import SendAttempt
 from sidecars.mirroring.resync import Resync
 from sidecars.mirroring.resync_events import (
     ResyncEvents,
@@ -79,7 +79,7 @@ class PrincipalResync(Resync[KnownAgent]):
         else:
             self.give_operations(agent)
 
-    def everything(self, agent: KnownAgent) -> Iterator[Telling]:
+    def everything(self, agent: KnownAgent) -> Iterator[SendAttempt]:
         """For an agent that does not compare, after something did not fit into its queue."""
         if agent.mode is Mode.MANAGED:
             for kind, item in self._hub_state.all_expected(agent.name):
@@ -193,7 +193,7 @@ class PrincipalResync(Resync[KnownAgent]):
         for ask in self._questions(agent):
             ask()  # what finds no room is asked once more by the link
 
-    def _questions(self, agent: KnownAgent) -> Iterator[Telling]:
+    def _questions(self, agent: KnownAgent) -> Iterator[SendAttempt]:
         """Mirrors are counted by the agent's own names of them: its inventory has those."""
         mirrors = list(self._hub_state.mirrors_of(agent.name))
         checksum = inventory_checksum([self._own_key(agent, kind, item) for kind, item in mirrors])

@@ -19,7 +19,7 @@ from sidecars.delivery.timing import Backoff
 from sidecars.metrics import argocd_agent
 from sidecars.metrics.per_peer import agent_figures, principal_figures
 from sidecars.mirroring.inventories import Inventories
-from sidecars.mirroring.link import Link, LinkHandler, Runtime, Telling
+from sidecars.mirroring.link import Link, LinkHandler, Runtime, SendAttempt
 from sidecars.wire.events import Event, object_event
 from tests.sidecars import processes
 from tests.sidecars.pair_in_memory import ARGOCD, Hub, Pair, application, change, describe, project, until
@@ -241,7 +241,7 @@ class Indifferent(LinkHandler):
 
     def relieved(self) -> None: ...
 
-    def everything(self) -> Iterable[Telling]:
+    def everything(self) -> Iterable[SendAttempt]:
         return ()
 
     async def report_unapplied(self, letter: DeadLetter) -> None: ...
