@@ -78,6 +78,11 @@ class Message(StrEnum):
         return self.value.removeprefix(PREFIX)
 
 
+def with_prefix(kind: str) -> str:
+    """A peer may leave the prefix out."""
+    return PREFIX + kind.removeprefix(PREFIX)
+
+
 OBJECT_MESSAGES = frozenset(
     {
         Message.CREATE,

@@ -11,7 +11,7 @@ from argocd import names
 from argocd.agents.checksums import ChecksumError, spec_checksum
 from argocd.agents.identity import source_uid
 from argocd.agents.routing import AgentMapping
-from argocd.agents.vocabulary import OBJECT_MESSAGES, TRACKED_AS, Message, Mode, Target
+from argocd.agents.vocabulary import OBJECT_MESSAGES, TRACKED_AS, Message, Mode, Target, with_prefix
 from argocd.reading import mapping, value
 from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, SECRETS
 from kube.store import Resource
@@ -97,9 +97,10 @@ class Naming:
 
 
 def message_of(event: Event) -> Message:
-    if event.type not in OBJECT_MESSAGES:
+    message = with_prefix(event.type)
+    if message not in OBJECT_MESSAGES:
         raise MalformedError(f"{event.type[:80]!r} says nothing that can happen to a {event.target}")
-    return Message(event.type)
+    return Message(message)
 
 
 def digest(kind: SyncedKind, item: Mapping[str, Any], *, with_status: bool = False) -> bytes:

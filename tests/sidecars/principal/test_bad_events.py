@@ -2,6 +2,7 @@
 what comes after it is as good as ever.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -104,3 +105,12 @@ async def test_an_object_that_the_api_server_refuses_for_ever_is_shown_and_holds
         status = there["bad"]["status"]
         assert status["health"]["status"] == "Degraded"
         assert "this is not possible" in status["conditions"][0]["message"]
+
+
+async def test_a_message_without_its_prefix_is_taken_too() -> None:
+    async with scripted(Mode.AUTONOMOUS) as (hub, pipe):
+        good = project("sample")
+        good["metadata"] |= {"uid": "u", "resourceVersion": "1"}
+        event = object_event(Message.CREATE, target=Target.PROJECT, obj=good)
+        await acknowledged(pipe, replace(event, type=Message.CREATE.word))
+        await until(hub.store, APP_PROJECTS, lambda there: "agent-a-sample" in there)
