@@ -6,8 +6,7 @@ from typing import Any
 
 from argocd import names
 from argocd.agents.identity import has_source
-from argocd.agents.messages import Message, Target
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Message, Mode, Target
 from argocd.reading import value
 
 Object = Mapping[str, Any]

@@ -6,7 +6,7 @@ ended and is cancelled when it is cut.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -44,18 +44,13 @@ ServeStream = Callable[[AuthenticatedAgent, EventStream], Awaitable[None]]
 
 
 class Server:
-    """Serves agents from `start` to `stop`. Certificates, authorities and blocklist are swapped live.
-
-    `services` are further generic handlers on the same port; they check their own callers.
-    """
+    """Serves agents from `start` to `stop`. Certificates, authorities and blocklist are swapped live."""
 
     def __init__(
         self,
         listening: ListenOptions,
         rules: Rules,
         serve_stream: ServeStream,
-        *,
-        services: Sequence[Any] = (),
     ) -> None:
         listening.check(rules.method.name)
         if rules.method.name == "mtls" and rules.trust is None:
@@ -63,7 +58,6 @@ class Server:
         self._listening = listening
         self._rules = rules
         self._serve_stream = serve_stream
-        self._services = services
         self._authenticator = Authenticator(rules, monotonic=time.monotonic)
         self._credentials: ServerCredentials | None = None
         self._server: Any = None
@@ -127,8 +121,7 @@ class Server:
                 "Subscribe": grpc.stream_stream_rpc_method_handler(self._subscribe)
             },
         }
-        own = [grpc.method_handlers_generic_handler(name, methods) for name, methods in calls.items()]
-        return [*own, *self._services]
+        return [grpc.method_handlers_generic_handler(name, methods) for name, methods in calls.items()]
 
     async def _version(self, _request: bytes, context: Any) -> bytes:
         await context.send_initial_metadata(self._listening.announced.metadata())
