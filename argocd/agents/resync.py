@@ -44,7 +44,7 @@ class UpdateRequest:
 _APPLICATION = TRACKED_AS[Target.APPLICATION]
 _HASHED_AS = {TRACKED_AS[Target.REPOSITORY]: "Secret", TRACKED_AS[Target.GPG_KEYS]: "ConfigMap"}
 _TO_SOURCE = frozenset({Message.REQUEST_SYNCED_RESOURCE_LIST, Message.REQUEST_UPDATE})
-_TO_PEER = RESYNC_MESSAGES - _TO_SOURCE
+_TO_PEER = frozenset(RESYNC_MESSAGES.values()) - _TO_SOURCE
 
 
 def accepts(side: Side, message: Message, *, mode: Mode) -> bool:

@@ -78,29 +78,25 @@ class Message(StrEnum):
         return self.value.removeprefix(PREFIX)
 
 
-def with_prefix(kind: str) -> str:
-    """A peer may leave the prefix out."""
-    return PREFIX + kind.removeprefix(PREFIX)
+def _as_spelt(*messages: Message) -> dict[str, Message]:
+    """By what stands on the wire: a peer may leave the prefix out."""
+    return {spelling: message for message in messages for spelling in (message.value, message.word)}
 
 
-OBJECT_MESSAGES = frozenset(
-    {
-        Message.CREATE,
-        Message.DELETE,
-        Message.SPEC_UPDATE,
-        Message.STATUS_UPDATE,
-        Message.SET_OPERATION,
-        Message.TERMINATE_OPERATION,
-    }
+OBJECT_MESSAGES = _as_spelt(
+    Message.CREATE,
+    Message.DELETE,
+    Message.SPEC_UPDATE,
+    Message.STATUS_UPDATE,
+    Message.SET_OPERATION,
+    Message.TERMINATE_OPERATION,
 )
 """What can happen to an object."""
 
-RESYNC_MESSAGES = frozenset(
-    {
-        Message.REQUEST_SYNCED_RESOURCE_LIST,
-        Message.RESPONSE_SYNCED_RESOURCE,
-        Message.REQUEST_UPDATE,
-        Message.REQUEST_RESOURCE_RESYNC,
-    }
+RESYNC_MESSAGES = _as_spelt(
+    Message.REQUEST_SYNCED_RESOURCE_LIST,
+    Message.RESPONSE_SYNCED_RESOURCE,
+    Message.REQUEST_UPDATE,
+    Message.REQUEST_RESOURCE_RESYNC,
 )
 """How two ends that lost sight of each other compare what they have."""

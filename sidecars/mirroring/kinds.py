@@ -12,7 +12,7 @@ from argocd.agents.checksums import ChecksumError, spec_checksum
 from argocd.agents.identity import source_uid
 from argocd.agents.own_annotations import MARKS, annotations_without
 from argocd.agents.routing import AgentMapping
-from argocd.agents.vocabulary import OBJECT_MESSAGES, TRACKED_AS, Message, Mode, Target, with_prefix
+from argocd.agents.vocabulary import OBJECT_MESSAGES, TRACKED_AS, Message, Mode, Target
 from argocd.reading import mapping, value
 from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, SECRETS
 from kube.store import Resource
@@ -82,10 +82,10 @@ class Naming:
 
 
 def message_of(event: Event) -> Message:
-    message = with_prefix(event.type)
-    if message not in OBJECT_MESSAGES:
+    message = OBJECT_MESSAGES.get(event.type)
+    if message is None:
         raise MalformedError(f"{event.type[:80]!r} says nothing that can happen to a {event.target}")
-    return Message(message)
+    return message
 
 
 def digest(kind: SyncedKind, item: Mapping[str, Any], *, with_status: bool = False) -> bytes:

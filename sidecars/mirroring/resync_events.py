@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from argocd.agents.checksums import ResourceKey
 from argocd.agents.resync import UpdateRequest
-from argocd.agents.vocabulary import RESYNC_MESSAGES, Message, Target, with_prefix
+from argocd.agents.vocabulary import RESYNC_MESSAGES, Message, Target
 from sidecars.wire import payloads
 from sidecars.wire.errors import MalformedError
 from sidecars.wire.events import Event, message_event
@@ -14,10 +14,10 @@ ROUND_INTERVALS = 3
 
 
 def resync_message(event: Event) -> Message:
-    message = with_prefix(event.type)
-    if message not in RESYNC_MESSAGES:
+    message = RESYNC_MESSAGES.get(event.type)
+    if message is None:
         raise MalformedError(f"{event.type[:80]!r} is no resync message")
-    return Message(message)
+    return message
 
 
 class ResyncEvents:

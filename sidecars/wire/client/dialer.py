@@ -19,7 +19,7 @@ from certs.key_pair import Material
 from sidecars.wire import capabilities
 from sidecars.wire.auth.passwords import Login
 from sidecars.wire.auth.tokens import Holder, TokenError, peek
-from sidecars.wire.capabilities import Capabilities, grouped
+from sidecars.wire.capabilities import VERSION_PREFIX, Capabilities, grouped
 from sidecars.wire.client.pinning import pinned
 from sidecars.wire.events import AGENT_SOURCE, Event
 from sidecars.wire.generated.auth_pb2 import AuthRequest, AuthResponse
@@ -28,7 +28,6 @@ from sidecars.wire.streams import DEFAULT_MAX_MESSAGE_BYTES, EventStream, Stream
 from sidecars.wire.tls import channel_credentials
 from tiphys.errors import CallError, SurroundingsError
 
-VERSION_PREFIX = "argocd-agent-"
 # What Go agents call themselves; proxies may tell agents apart by it.
 USER_AGENT = "argocd-agent/v0.0.1"
 

@@ -20,7 +20,7 @@ from sidecars.wire import capabilities
 from sidecars.wire.auth.authenticator import Authenticator, LoginRequest, Rules
 from sidecars.wire.auth.blocklist import Blocklist
 from sidecars.wire.auth.caller import Caller, caller_of
-from sidecars.wire.capabilities import Capabilities
+from sidecars.wire.capabilities import VERSION_PREFIX, Capabilities
 from sidecars.wire.generated.auth_pb2 import AuthRequest, AuthResponse, RefreshTokenRequest
 from sidecars.wire.generated.version_pb2 import VersionResponse
 from sidecars.wire.refusals import RefusedError
@@ -34,7 +34,6 @@ from tiphys.errors import CallError, SurroundingsError, TiphysError
 
 STREAMS = metrics.gauge("tiphys_wire_streams", "Open streams of agents.")
 
-VERSION_PREFIX = "argocd-agent-"
 # How long a stream's owner may tidy up once it is told to leave.
 FAREWELL_SECONDS = 5.0
 
