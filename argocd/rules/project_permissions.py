@@ -7,7 +7,7 @@ from typing import Any
 
 from argocd import names, reading
 from argocd.globs import Verdict
-from argocd.judging.case import Case, Finding
+from argocd.judging.case import Case, Finding, Profile
 from argocd.judging.memo import Remembered
 from argocd.projects import pattern_lists
 from argocd.projects.permissions import destination_permitted
@@ -214,6 +214,8 @@ RULES = (
     ),
     _warned(
         "project/source-repo-wildcard",
+        profile=Profile.STRICT,
+        opinion="Two of three projects permit every repository and rely on their destinations and on reviews.",
         reads=("spec.sourceRepos",),
         title="A project names its repositories",
         explanation=(
@@ -258,6 +260,8 @@ RULES = (
     ),
     _warned(
         "project/destination-control-plane",
+        profile=Profile.STRICT,
+        opinion="Two of three projects permit every namespace, and where their writers are trusted that is meant.",
         reads=_DESTINATIONS,
         title="A project does not deploy to Argo CD's own namespace",
         explanation=(

@@ -84,8 +84,8 @@ def test_a_good_object_cannot_be_edited_or_patched_into_a_bad_one(guarded: Guard
 
 
 def test_warnings_are_shown_and_the_object_is_stored(guarded: Guarded) -> None:
-    done = guarded.write(PROJECT % ("warned", "*"))
-    assert "Warning: project/source-repo-wildcard: spec.sourceRepos[0]: " in done.stderr
+    done = guarded.write(PROJECT % ("warned", "ssh://git@example.test:shop/deploy"))
+    assert "Warning: project/source-repo-unreadable: spec.sourceRepos[0]: " in done.stderr
     assert "appproject.argoproj.io/warned created" in done.stdout
 
 
