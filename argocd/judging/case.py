@@ -54,6 +54,8 @@ class Kind(StrEnum):
     REPOSITORY = "repository secret"
     CLUSTER = "cluster secret"
     ARGOCD_CM = "argocd-cm"
+    RBAC_CM = "argocd-rbac-cm"
+    PARAMETERS_CM = "argocd-cmd-params-cm"
     ANY = "any object"
 
 

@@ -55,13 +55,13 @@ def test_all_findings_of_every_bad_object_are_shown_as_the_golden_file_says(guar
 def test_bad_objects_are_refused_however_they_come(guarded: Guarded, way: tuple[str, ...]) -> None:
     done = guarded.write(BAD, *way, check=False)
     assert done.stdout == ""
-    assert done.stderr.count("Tiphys refuses this ") == 7
+    assert done.stderr.count("Tiphys refuses this ") == 9
 
 
 @pytest.mark.parametrize("way", WAYS, ids=" ".join)
 def test_good_objects_pass_however_they_come(good: Guarded, way: tuple[str, ...]) -> None:
     done = good.write(GOOD, *way)
-    assert len(done.stdout.splitlines()) == 7
+    assert len(done.stdout.splitlines()) == 8
     # One apply brings an application and its project: rules on neighbours may warn, nothing else has a word.
     assert all("-unknown: " in line for line in done.stderr.splitlines())
 
