@@ -72,7 +72,7 @@ controller.log.level level
 controller.metrics.cache.expiration duration
 controller.operation.processors integer:0..
 controller.profile.enabled true|false
-controller.repo.error.grace.period.seconds duration
+controller.repo.error.grace.period.seconds
 controller.repo.server.ca.cert.path since=3.5
 controller.repo.server.client.cert.key.path since=3.5
 controller.repo.server.client.cert.path since=3.5

@@ -138,7 +138,8 @@ class Roles:
                 yield role, line
 
     def exists(self, role: str) -> bool:
-        return role in BUILT_IN_ROLES or role in self.defined or not self.readable
+        may_be_unread = not self.readable and role.startswith(ROLE)
+        return role in BUILT_IN_ROLES or role in self.defined or may_be_unread
 
 
 def roles_of(data: Mapping[str, Any]) -> Roles:
