@@ -10,20 +10,28 @@ from argocd.rules import examples
 from argocd.rules.config_map_data import at, data_of, first
 from argocd.settings import rbac, value_forms
 from argocd.settings.casbin import BUILT_IN_ROLES, EFFECTS, PolicyLine, policy_keys, policy_lines
-from argocd.settings.rbac import MatchMode, Permission
+from argocd.settings.rbac import MatchMode, Permission, Roles
 from argocd.spelling import did_you_mean
 
 _LONGEST = 120
 """Characters of a line that a message repeats."""
 
 
-def _changed_lines(case: Case) -> Iterator[PolicyLine]:
+def _lines(case: Case) -> list[PolicyLine]:
+    return list(policy_lines(data_of(case.object)))
+
+
+def _changed_lines(case: Case) -> list[PolicyLine]:
     """The lines that are new; all of them where patterns mean something else now."""
     data, before = data_of(case.object), data_of(case.old)
     same = MatchMode.of(data) is MatchMode.of(before)
     texts = (reading.text(before, key) for key in policy_keys(before)) if same else ()
     old = {runes.trim(line) for text in texts for line in text.split("\n")}
-    return (line for line in policy_lines(data) if line.text not in old)
+    return [line for line in case.once(_lines) if line.text not in old]
+
+
+def _roles(case: Case) -> Roles:
+    return rbac.roles_of(case.once(_lines), default=reading.text(data_of(case.object), rbac.DEFAULT_KEY))
 
 
 def _told(rule: str, line: PolicyLine, message: str, hint: str) -> Finding:
@@ -36,7 +44,7 @@ def _short(text: str) -> str:
 
 def _policy_line(case: Case) -> Iterator[Finding]:
     form = "Compare with: p, role:ops, applications, sync, shop/*, allow and g, ops-team, role:ops"
-    for line in _changed_lines(case):
+    for line in case.once(_changed_lines):
         if line.problem:
             yield _told("rbac/policy-line", line, _short(line.problem), form)
         elif line.fields[0] == "p" and line.fields[-1] not in EFFECTS:
@@ -48,7 +56,7 @@ def _policy_line(case: Case) -> Iterator[Finding]:
 
 def _pattern(case: Case) -> Iterator[Finding]:
     mode = MatchMode.of(data_of(case.object))
-    for permission in rbac.permissions(_changed_lines(case)):
+    for permission in rbac.permissions(case.once(_changed_lines)):
         for pattern in (permission.resource, permission.action, permission.target):
             if problem := rbac.pattern_problem(pattern, mode):
                 said = f"{value_forms.shown(pattern)} {problem}"
@@ -62,8 +70,8 @@ def _pattern(case: Case) -> Iterator[Finding]:
 
 def _no_match(case: Case) -> Iterator[Finding]:
     mode = MatchMode.of(data_of(case.object))
-    for permission in rbac.permissions(_changed_lines(case)):
-        if not _is_broken(permission, mode) and (why := rbac.matches_nothing(permission, mode)):
+    for permission in rbac.permissions(case.once(_changed_lines)):
+        if (why := rbac.matches_nothing(permission, mode)) and not _is_broken(permission, mode):
             yield _told(
                 "rbac/no-match",
                 permission.line,
@@ -81,7 +89,7 @@ def _is_broken(permission: Permission, mode: MatchMode) -> bool:
 
 def _project(case: Case) -> Iterator[Finding]:
     mode = MatchMode.of(data_of(case.object))
-    for permission in rbac.permissions(_changed_lines(case)):
+    for permission in rbac.permissions(case.once(_changed_lines)):
         project = rbac.project_of(permission, mode)
         if (
             project
@@ -93,8 +101,9 @@ def _project(case: Case) -> Iterator[Finding]:
 
 
 def _role(case: Case) -> Iterator[Finding]:
-    before = rbac.roles_of(data_of(case.old))
-    roles = rbac.roles_of(data_of(case.object))
+    old = data_of(case.old)
+    before = rbac.roles_of(policy_lines(old), default=reading.text(old, rbac.DEFAULT_KEY))
+    roles = case.once(_roles)
     known = {*dict(before.unassigned()), *dict(before.undefined())}
     for role, line in roles.unassigned():
         if role not in known:
@@ -108,9 +117,8 @@ def _role(case: Case) -> Iterator[Finding]:
 
 
 def _default(case: Case) -> Iterator[Finding]:
-    data = data_of(case.object)
-    role = reading.text(data, rbac.DEFAULT_KEY)
-    if role and not rbac.roles_of(data).exists(role):
+    role = reading.text(data_of(case.object), rbac.DEFAULT_KEY)
+    if role and not case.once(_roles).exists(role):
         yield Finding(
             "rbac/default",
             at(rbac.DEFAULT_KEY),

@@ -15,7 +15,6 @@ from argocd.settings.casbin import (
     RESOURCES,
     ROLE,
     PolicyLine,
-    policy_lines,
 )
 from argocd.spelling import did_you_mean
 
@@ -142,11 +141,11 @@ class Roles:
         return role in BUILT_IN_ROLES or role in self.defined or may_be_unread
 
 
-def roles_of(data: Mapping[str, Any]) -> Roles:
+def roles_of(lines: Iterable[PolicyLine], *, default: str) -> Roles:
     defined: dict[str, PolicyLine] = {}
     given: dict[str, PolicyLine] = {}
     readable = True
-    for line in policy_lines(data):
+    for line in lines:
         if line.problem:
             readable = False
         elif line.fields[0] == _PERMISSION:
@@ -156,4 +155,4 @@ def roles_of(data: Mapping[str, Any]) -> Roles:
             given.setdefault(role, line)
             if member.startswith(ROLE):
                 defined.setdefault(member, line)  # it has what the other role has
-    return Roles(defined, given, reading.text(data, DEFAULT_KEY), readable)
+    return Roles(defined, given, default, readable)
