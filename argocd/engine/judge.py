@@ -7,7 +7,8 @@ from typing import Any
 
 from argocd import reading
 from argocd.engine.plan import Group, plan_for
-from argocd.judging.case import Action, Case, Finding, Rule
+from argocd.engine.templates import TEMPLATE, template_findings
+from argocd.judging.case import Action, Case, Finding, Kind, Rule
 from argocd.judging.configuration import Exemption
 from argocd.judging.memo import nothing_found
 from argocd.judging.ratchet import changes_only_what_passes
@@ -55,7 +56,17 @@ def judge(case: Case, *, today: date, rules: Sequence[Rule] = CATALOGUE) -> list
                     judgements.append(Judgement(finding, Action.WARN if mild else action))
             except Exception as error:  # noqa: BLE001 - one broken rule must not stop every write to a cluster
                 judgements.append(_failure(rule, error))
+    if case.kind is Kind.APPLICATION_SET:
+        judgements += _of_template(case, rules)
     return weigh(judgements, case, today=today) if judgements else judgements
+
+
+def _of_template(case: Case, rules: Sequence[Rule]) -> list[Judgement]:
+    try:
+        return [Judgement(finding, action) for finding, _, action in template_findings(case, rules)]
+    except Exception as error:  # noqa: BLE001 - as above
+        broken = f"judging the template failed with {type(error).__name__}"
+        return [Judgement(Finding("applicationset/template-syntax", TEMPLATE, broken), Action.WARN)]
 
 
 def _asked(case: Case, rules: Sequence[Rule], *, namespace: str) -> tuple[Group, ...]:
