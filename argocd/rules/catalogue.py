@@ -21,6 +21,7 @@ from argocd.rules import (
     argocd_rbac_cm,
     cluster_secrets,
     config_map_keys,
+    fields,
     ignore_sync,
     impersonation,
     impersonation_matching,
@@ -35,6 +36,7 @@ from argocd.rules import (
 )
 
 CATALOGUE: tuple[Rule, ...] = (
+    *fields.RULES,
     *project_spec.RULES,
     *project_roles.RULES,
     *project_sync_windows.RULES,

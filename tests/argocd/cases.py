@@ -45,6 +45,7 @@ def case_of(example: str, *, rule: Rule) -> Case:
             neighbours=_neighbours([one for one in known if _key(one) != _key(judged)]),
         ),
         writer=SOMEBODY,
+        written=True,
     )
 
 
