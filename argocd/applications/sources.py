@@ -54,6 +54,16 @@ def plain_sources(spec: Mapping[str, Any], *, at: str = "spec") -> Iterator[tupl
         yield f"{at}.source", reading.mapping(spec, "source")
 
 
+def leaves_repository(path: str) -> bool:
+    """Whether any step leads above where the path begins."""
+    depth = 0
+    for step in path.split("/"):
+        depth += {"": 0, ".": 0, "..": -1}.get(step, 1)
+        if depth < 0:
+            return True
+    return False
+
+
 def repositories(spec: Mapping[str, Any], *, at: str = "spec") -> Iterator[tuple[str, str, str]]:
     """Every repository that the project must permit: its path, its URL, and how Argo CD calls it."""
     if is_hydrated(spec):
