@@ -8,6 +8,7 @@ from typing import Any
 from argocd import names, reading
 from argocd.applications.destinations import resolve
 from argocd.applications.sources import SourceProblem, project_of
+from argocd.budget import spend
 from argocd.judging.neighbours import Neighbours
 
 GENERATORS = (
@@ -32,6 +33,12 @@ TEMPLATE_MARK = "{{"
 _MAX_NAME_TEMPLATE = 1024
 """Four times the longest name: nobody's template is longer, and each element pays for its length."""
 
+_AT_ONCE = 8
+"""Characters of a template that one step fills in: a variable has five or more."""
+
+_LOOKING = 5
+"""Steps to see which generators an entry holds."""
+
 # One variable and nothing else: what needs the template engine's functions is not guessed at.
 _VARIABLE = re.compile(r"\{\{-?\s*\.?([A-Za-z0-9_][A-Za-z0-9_.-]*)\s*-?\}\}")
 
@@ -52,7 +59,8 @@ def children(path: str, generator: Mapping[str, Any], combination: str) -> Itera
     return _located(inner, f"{path}.{combination}.generators")
 
 
-def _located(found: Any, path: str) -> Iterator[Located]:
+def _located(found: Sequence[Any], path: str) -> Iterator[Located]:
+    spend(_LOOKING * len(found))
     for index, item in enumerate(found):
         yield f"{path}[{index}]", item if isinstance(item, Mapping) else {}
 
@@ -172,6 +180,7 @@ def name_template(spec: Mapping[str, Any]) -> str:
 def _rendered(pattern: str, element: Any) -> str:
     """The name, or nothing where it cannot be told."""
     missing = False
+    spend(1 + len(pattern) // _AT_ONCE)
 
     def fill(found: re.Match[str]) -> str:
         nonlocal missing

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 
 from argocd import reading
 from argocd.agents import autonomous_projects
-from argocd.engine.judge import Judgement, judge, weigh
+from argocd.budget import BudgetExceededError, StepBudget
+from argocd.engine.judge import Judgement, costs_too_much, judge, weigh
 from argocd.judging.case import Action, Case, Kind, Operation, Surroundings, User
 from argocd.judging.kinds import kind_of
 from argocd.tracking import completion as tracking_completion
@@ -72,10 +73,21 @@ class Decisions:
         if case is None:
             return PASSED
         judgements = judge(case, today=self._today())
-        asking = self._check_writer(case)
+        try:
+            with self._budget(case):
+                asking = self._check_writer(case)
+        except BudgetExceededError:
+            return self._verdict(
+                review, [*judgements, *weigh(costs_too_much(case), case, today=self._today())]
+            )
         if asking is not None:
             return self._validate_when_asked(review, case, judgements, asking)
         return self._verdict(review, judgements)
+
+    @staticmethod
+    def _budget(case: Case) -> StepBudget:
+        """For what is worked out besides the rules: as much again at most."""
+        return StepBudget(case.surroundings.configuration.limits.review_steps)
 
     async def _validate_when_asked(
         self, review: Review, case: Case, judgements: list[Judgement], asking: Awaitable[list[Judgement]]
@@ -103,13 +115,20 @@ class Decisions:
         case = case_of(review, known.surroundings)
         if case is not None and case.kind is Kind.PROJECT:
             return ReviewAnswer(patch=autonomous_projects.admission_patch(case))
-        completion = tracking_completion.complete(
-            review.object,
-            namespace=known.namespace(review.namespace),
-            writer=writer_of(review),
-            surroundings=known.surroundings,
-            group=review.group,
-        )
+        try:
+            with StepBudget(known.surroundings.configuration.limits.review_steps):
+                completion = tracking_completion.complete(
+                    review.object,
+                    namespace=known.namespace(review.namespace),
+                    writer=writer_of(review),
+                    surroundings=known.surroundings,
+                    group=review.group,
+                )
+        except BudgetExceededError:
+            # A project with such patterns was stored before there was a budget, or past us.
+            completion = tracking_completion.Completion(
+                warnings=("not tracked: to find out whose this object is takes too long",)
+            )
         return ReviewAnswer(
             patch=[*_removals(completion.removed), *_additions(review.object, completion)],
             warnings=completion.warnings,
