@@ -11,8 +11,9 @@ from typing import Any
 from argocd import reading
 from argocd.budget import FINDING, BudgetExceededError, StepBudget
 from argocd.engine.plan import Group, plan_for
-from argocd.judging.case import Action, Case, Finding, Rule
+from argocd.judging.case import Action, Case, Finding, Kind, Operation, Rule
 from argocd.judging.configuration import Exemption
+from argocd.judging.kinds import kind_of
 from argocd.judging.memo import nothing_found
 from argocd.judging.ratchet import changes_only_what_passes
 from argocd.judging.writers import is_kubernetes_cleaning_up
@@ -21,6 +22,8 @@ from argocd.rules.catalogue import CATALOGUE
 
 MAX_MESSAGE = 1024
 """Characters of a message: it may quote a field of a megabyte, and a reader wants its beginning."""
+
+_SECRETS = frozenset({Kind.REPOSITORY, Kind.CLUSTER})
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +81,23 @@ def _ask(case: Case, rules: Sequence[Rule], judgements: list[Judgement], budget:
 
 def _asked(case: Case, rules: Sequence[Rule]) -> tuple[Group, ...]:
     plan = plan_for(case, rules, namespace=reading.text(case.object, "metadata", "namespace"))
-    if case.old is None:
+    if case.old is None or _is_new_to_argocd(case, case.old):
         agenda = plan.for_whole(case.object)
     else:
         agenda = plan.for_change(case.old, case.object)
     return agenda.fresh if agenda.looks and agenda.looks <= nothing_found(case) else agenda.groups
 
 
+def _is_new_to_argocd(case: Case, old: Any) -> bool:
+    """Whether a label makes a Secret what it was not: nobody has judged it as that, so nothing of it is old."""
+    return case.kind in _SECRETS and kind_of(old) is not case.kind
+
+
 def _always_passes(case: Case) -> bool:
-    return (
-        reading.value(case.object, "metadata", "deletionTimestamp") is not None
-        or (case.old is not None and reading.value(case.old, "metadata", "deletionTimestamp") is not None)
-        or is_kubernetes_cleaning_up(case.writer)
+    """What Kubernetes cleans up; and a deletion that has begun may be asked for again."""
+    return is_kubernetes_cleaning_up(case.writer) or (
+        case.operation is Operation.DELETE
+        and reading.value(case.object, "metadata", "deletionTimestamp") is not None
     )
 
 
