@@ -7,6 +7,7 @@ from typing import Any
 from argocd import names, reading
 from argocd.applications.destinations import resolve
 from argocd.applications.sources import SourceProblem, project_of
+from argocd.budget import spend
 from argocd.judging.neighbours import Neighbours
 
 GENERATORS = (
@@ -28,6 +29,9 @@ _DEEPEST = 2
 
 TEMPLATE_MARK = "{{"
 
+_LOOKING = 5
+"""Steps to see which generators an entry holds."""
+
 Located = tuple[str, Mapping[str, Any]]
 
 
@@ -45,7 +49,8 @@ def children(path: str, generator: Mapping[str, Any], combination: str) -> Itera
     return _located(inner, f"{path}.{combination}.generators")
 
 
-def _located(found: Any, path: str) -> Iterator[Located]:
+def _located(found: Sequence[Any], path: str) -> Iterator[Located]:
+    spend(_LOOKING * len(found))
     for index, item in enumerate(found):
         yield f"{path}[{index}]", item if isinstance(item, Mapping) else {}
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from argocd import names, reading
+from argocd.budget import spend
 
 _NOTHING: Mapping[str, Any] = {}
 
@@ -48,7 +49,9 @@ def plain_sources(spec: Mapping[str, Any], *, at: str = "spec") -> Iterator[tupl
     if is_hydrated(spec):
         return
     if has_multiple_sources(spec):
-        for index, source in enumerate(reading.sequence(spec, "sources")):
+        listed = reading.sequence(spec, "sources")
+        spend(len(listed))
+        for index, source in enumerate(listed):
             yield f"{at}.sources[{index}]", source if isinstance(source, Mapping) else _NOTHING
     else:
         yield f"{at}.source", reading.mapping(spec, "source")
