@@ -35,9 +35,9 @@ _FUNCTIONS = """
 FUNCTIONS = frozenset(_FUNCTIONS.split())
 """Of sprig, less three that would tell of the controller's surroundings, and five of Argo CD's own."""
 
-BUDGET = 256 * 1024
-"""Characters of templates that are read of one object: a few tenths of a second at the very worst, and several times
-what the longest of honest ones hold. The rest counts as unknown."""
+BUDGET = 128 * 1024
+"""Characters of templates that are read of one object: a few tenths of a second at the very worst, and more than honest
+ones hold. The rest counts as unknown."""
 
 Parameters = Mapping[str, Any]
 

@@ -1,28 +1,19 @@
 """ApplicationSets that Argo CD's API server or controller refuses, in whole or application by application."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 from argocd import reading
 from argocd.applications import application_sets, destinations, parameters
-from argocd.applications.templates import TemplateReader
 from argocd.judging.case import Action, Case, Finding, Kind, Profile, Rule
 from argocd.rules import examples
 
 _GENERATORS = ("spec.generators",)
 
 
-def _reader(spec: Mapping[str, Any]) -> TemplateReader:
-    return TemplateReader(go=spec.get("goTemplate") is True)
-
-
 def _templated_project(case: Case) -> Iterator[Finding]:
-    spec = reading.mapping(case.object, "spec")
-    project = reading.text(spec, "template", "spec", "project")
-    if application_sets.is_templated(project) and parameters.is_written_by_users(
-        spec, project, _reader(spec)
-    ):
+    project = reading.text(case.object, "spec", "template", "spec", "project")
+    if application_sets.is_templated(project) and parameters.is_written_by_users(case, project):
         yield Finding(
             "applicationset/templated-project",
             "spec.template.spec.project",
@@ -113,8 +104,7 @@ def _own_name(generator: object) -> bool:
 
 def _name_repeated(case: Case) -> Iterator[Finding]:
     seen: set[str] = set()
-    spec = reading.mapping(case.object, "spec")
-    for path, name in parameters.generated_names(spec, _reader(spec)):
+    for path, name in parameters.generated_names(case):
         if not name or not isinstance(name, str) or path == parameters.NAME:
             continue
         if name in seen:

@@ -1,6 +1,7 @@
 """Fields and types of Argo CD's kinds, in files: what an API server would refuse or drop."""
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator
 from functools import partial
 
@@ -13,6 +14,7 @@ from argocd.rules import examples
 _KINDS = (Kind.APPLICATION, Kind.APPLICATION_SET, Kind.PROJECT)
 _NAMES = tuple(kind.value for kind in _KINDS)
 _CLOSE = 0.8
+_ALIKE = re.compile("ap|pl|pro", re.IGNORECASE)
 
 _SAID_OTHERWISE = (".destination", ".repoURL", ".drySource", ".targetBranch", ".mergeKeys")
 """Required fields of which rules about destinations, sources, hydrators and combinations tell more."""
@@ -70,7 +72,8 @@ def _kind(case: Case) -> Iterator[Finding]:
 
 def _meant_kind(group: str, kind: str) -> str:
     """One of the three, where group and kind are it or nearly so; the group has other kinds of other projects."""
-    if not kind or len(kind) > 2 * len(Kind.APPLICATION_SET.value):
+    # Every object of a run passes here: the careful look is for the few that have something in common.
+    if not _ALIKE.search(kind) or len(kind) > 2 * len(Kind.APPLICATION_SET.value):
         return ""
     ours = bool(difflib.get_close_matches(group[:60], [names.GROUP], cutoff=_CLOSE)) or "argo" in group
     if kind in _NAMES:
