@@ -9,6 +9,7 @@ from typing import Any
 from argocd import reading
 from argocd.applications import application_sets
 from argocd.applications.templates import UNKNOWN, TemplateReader, Unknown, rendered
+from argocd.budget import spend
 from argocd.go.text_template import Variable
 from argocd.judging.case import Case
 
@@ -16,6 +17,8 @@ MOST = 256
 """Sets of a matrix that are looked at: more are seldom written, and a matrix multiplies."""
 _LONGEST_NAME = 1024
 """Four times the longest name: nobody's template of one is longer, and each element pays for its length."""
+_AT_ONCE = 64
+"""Characters of a name that are put together in a step."""
 NAME = "spec.template.metadata.name"
 
 _OPEN = frozenset({"git", "scmProvider", "pullRequest", "plugin"})
@@ -183,6 +186,7 @@ def generated_names(case: Case) -> Iterator[tuple[str, str | Unknown]]:
             yield NAME, rendered(pattern, None, reader)
             continue
         for index, known in enumerate(generator.sets):
+            spend(1 + len(pattern) // _AT_ONCE)
             yield generator.place(index), rendered(pattern, known, reader)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from argocd.budget import spend
 from argocd.go import text_template
 from argocd.go.text_template import COMPUTED, ParsedTemplate, Piece, Variable
 
@@ -69,6 +70,7 @@ class TemplateReader:
             self._left -= len(text)
             if self._left < 0:
                 return ParsedTemplate((COMPUTED,))
+            spend(len(text))
             found = text_template.parse(text, functions=FUNCTIONS) if self.go else _plain(text)
             self._read[text] = found
         return found

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from argocd import names, reading
 from argocd.applications import parameters, templates
+from argocd.budget import spend
 from argocd.engine.plan import plan_for
 from argocd.judging.case import Action, Case, Finding, Kind, Operation, Rule
 from argocd.judging.configuration import group_of
@@ -45,6 +46,9 @@ _READ = (
 
 _SAMPLES = ("a", "", "b1")
 """In place of what is unknown: two texts and nothing at all."""
+
+_JUDGED = 100
+"""Steps for all rules about a plain Application; what some of them count comes on top."""
 
 MOST = 64
 """Applications of one set that are judged: as many as differ in ways that somebody wrote by hand."""
@@ -144,6 +148,7 @@ def _application(template: Any, *, namespace: str) -> dict[str, Any]:
 def _judged(
     case: Case, application: dict[str, Any], rules: Sequence[Rule], *, namespace: str
 ) -> Iterator[tuple[Finding, Rule, Action]]:
+    spend(_JUDGED)
     judged = Case(
         kind=Kind.APPLICATION, object=application, surroundings=case.surroundings, writer=case.writer
     )

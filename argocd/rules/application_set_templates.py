@@ -1,6 +1,5 @@
 """Templates of ApplicationSets that the controller cannot render, or renders into something that nobody meant."""
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -13,6 +12,7 @@ from argocd.applications import application_sets, parameters, templates
 from argocd.go.text_template import Computed, Variable
 from argocd.judging.case import Action, Case, Finding, Kind, Profile, Rule
 from argocd.rules import examples
+from argocd.spelling import nearest
 
 _OPTIONS = frozenset(f"missingkey={word}" for word in ("default", "invalid", "zero", "error"))
 _OPERATORS = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
@@ -75,9 +75,9 @@ def _syntax_hint(problem: str, *, go: bool) -> str:
     undefined = _UNDEFINED.fullmatch(problem)
     if not undefined:
         return "Every text of the template is a Go template; braces that are meant for others go in {{`…`}}."
-    meant = difflib.get_close_matches(undefined[1], templates.FUNCTIONS, n=1, cutoff=0.8)
+    meant = nearest(undefined[1], templates.FUNCTIONS, close=0.8)
     if meant:
-        return f"Did you mean {meant[0]}? A parameter begins with a dot: {{{{.{undefined[1]}}}}}."
+        return f"Did you mean {meant}? A parameter begins with a dot: {{{{.{undefined[1]}}}}}."
     return f"With goTemplate a parameter begins with a dot: {{{{.{undefined[1]}}}}}."
 
 
@@ -129,7 +129,7 @@ def _unknown_parameters(case: Case) -> Iterator[Finding]:
             key = piece.keys[0].strip()
             if key in known or not _PARAMETER.fullmatch(key):
                 continue
-            meant = difflib.get_close_matches(key[:_SHOWN], shown, n=1)
+            meant = nearest(key, shown)
             yield Finding(
                 "applicationset/parameter-unknown",
                 path,
