@@ -33,8 +33,8 @@ TEMPLATE_MARK = "{{"
 _MAX_NAME_TEMPLATE = 1024
 """Four times the longest name: nobody's template is longer, and each element pays for its length."""
 
-_AT_ONCE = 8
-"""Characters of a template that one step fills in: a variable has five or more."""
+_AT_ONCE = 5
+"""Characters of a template that one step fills in: no variable has fewer."""
 
 _LOOKING = 5
 """Steps to see which generators an entry holds."""
