@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -31,6 +32,7 @@ from webhook.admission.review import (
 )
 from webhook.server.body_budget import BodiesFullError, Body, BodyBudget
 from webhook.server.connections import address_of
+from webhook.server.turns import Turns
 
 SKIMMED_LIMIT = 32 * (1 << 20)
 """A body above the limit is still answered, from its beginning, and the rest let go: escaped, an object of 3 MiB and
@@ -105,6 +107,7 @@ class ReviewApp:
         self.drain_seconds = drain_seconds
         self.state = WorkerPhase.SERVING
         self._bodies = BodyBudget()
+        self._turns = Turns()
         self._context: ssl.SSLContext | None = None
         self._reloading: asyncio.Task[None] | None = None
 
@@ -163,26 +166,27 @@ class ReviewApp:
     async def _answer(self, scope: Mapping[str, Any], receive: Any) -> bytes:
         begin, path = time.perf_counter(), scope["path"]
         endpoint = self._admitted(path, scope["method"])
-        with self._bodies.body(address_of(scope.get("client"))) as body:
+        address = address_of(scope.get("client"))
+        with self._bodies.body(address) as body:
             try:
-                review = await _read(scope, receive, body)
+                read = await _read(scope, receive, body)
+                until = asyncio.get_running_loop().time() + _budget(scope) - (time.perf_counter() - begin)
+                turn = self._turns.turn(address)
+                if turn.must_wait:
+                    async with asyncio.timeout_at(until) as body.waiting:
+                        await turn.wait()
+                with turn:
+                    review = read()
+                    answer = endpoint.decide(review)
+                if not isinstance(answer, ReviewAnswer):
+                    async with asyncio.timeout_at(until) as body.waiting:
+                        answer = await answer
+                told = encode(review.uid, answer, patches=endpoint.patches)
             except ReviewError as error:
                 raise _RefusedError(error.status, str(error)) from error
             except (BodiesFullError, TimeoutError) as error:
-                raise _no_room() from error
-            try:
-                decided = endpoint.decide(review)
-                if isinstance(decided, ReviewAnswer):
-                    answer = decided
-                else:
-                    async with asyncio.timeout(
-                        _budget(scope) - (time.perf_counter() - begin)
-                    ) as body.waiting:
-                        answer = await decided
-                told = encode(review.uid, answer, patches=endpoint.patches)
-            except TimeoutError as error:
-                if body.evicted:
-                    raise _no_room() from error
+                if body.evicted or isinstance(error, BodiesFullError):
+                    raise _RefusedError(503, "too many bytes under way", retry_after="1") from error
                 raise _RefusedError(504, "no decision within the time that the API server allows") from error
             except Exception as error:
                 # The failure policy decides; the process lives on.
@@ -214,11 +218,8 @@ class _RefusedError(Exception):
             self.headers = (*self.headers, (b"connection", b"close"))
 
 
-def _no_room() -> _RefusedError:
-    return _RefusedError(503, "too many bytes under way", retry_after="1")
-
-
-async def _read(scope: Mapping[str, Any], receive: Any, body: Body) -> Review:
+async def _read(scope: Mapping[str, Any], receive: Any, body: Body) -> Callable[[], Review]:
+    """The whole body, to be decoded when it is its turn."""
     headers = dict(scope["headers"])
     media = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
     if media != b"application/json":
@@ -231,13 +232,13 @@ async def _read(scope: Mapping[str, Any], receive: Any, body: Body) -> Review:
     if not message.get("more_body"):
         whole = message.get("body", b"") if message["type"] == "http.request" else b""
         body.charge(len(whole))
-        return decode(whole)
+        return partial(decode, whole)
     async with asyncio.timeout(None) as body.waiting:
         if declared > BODY_LIMIT:
             prefix = await _parts(message, receive, body, declared=declared, kept=PREFIX_LIMIT)
-            return decode_prefix(prefix, unread=f"more than {BODY_LIMIT} bytes")
+            return partial(decode_prefix, prefix, unread=f"more than {BODY_LIMIT} bytes")
         whole = await _parts(message, receive, body, declared=declared, kept=BODY_LIMIT)
-    return decode(whole)
+    return partial(decode, whole)
 
 
 async def _parts(message: Mapping[str, Any], receive: Any, body: Body, *, declared: int, kept: int) -> bytes:

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 
-class Connection(Protocol):
+class HeldConnection(Protocol):
     address: str
 
     def abort(self) -> None: ...
 
 
-Held = TypeVar("Held", bound=Connection)
+Held = TypeVar("Held", bound=HeldConnection)
 
 
 @dataclass(slots=True)
