@@ -3,14 +3,18 @@
 from collections.abc import Sequence
 
 from argocd.judging.case import Finding
+from tiphys.redaction import without_userinfo
 from webhook.admission import access_reviews
-from webhook.admission.review import Review
+from webhook.admission.review import UNREAD_RULE, Review
 
 RULES_PAGE = "docs/rules.md"
 """Where every rule has its section; `tiphys explain rule` prints the same."""
 
-_OTHER_PAGES = {access_reviews.RULE: "docs/webhook.md#what-can-check-writer-not-prove"}
-"""Of what an API server is asked about: no rule, for nothing in an object tells."""
+_OTHER_PAGES = {
+    access_reviews.RULE: "docs/webhook.md#what-can-check-writer-not-prove",
+    UNREAD_RULE: "docs/webhook.md#which-objects-are-not-read",
+}
+"""Of what no rule of the catalogue says, because nothing in an object tells it."""
 
 REFUSAL = "Tiphys refuses this"
 """How every denial begins, by which `tiphys webhook status` knows its own."""
@@ -34,12 +38,12 @@ def denial(review: Review, findings: Sequence[Finding]) -> str:
             lines.append(f"… and {len(findings) - index} more; `tiphys check` lists all")
             break
         lines.extend(told)
-    return "\n".join(lines)
+    return without_userinfo("\n".join(lines))
 
 
 def warning(finding: Finding) -> str:
     hint = f" ({finding.hint})" if finding.hint else ""
-    return f"{finding.rule}: {_at(finding)}{finding.message}{hint}"
+    return without_userinfo(f"{finding.rule}: {_at(finding)}{finding.message}{hint}")
 
 
 def _at(finding: Finding) -> str:
