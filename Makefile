@@ -29,9 +29,9 @@ help: ## this list
 run: .venv/running ## the demonstration: ends with Ctrl-C; ARGS=--cluster: on real local API servers
 	@$(BIN)/python -m cli demo $(ARGS)
 
-test: .venv/ready ## all tests, those on a real API server included
+test: .venv/ready ## all tests, those on a real API server and a real Argo CD included
 	@$(BIN)/python -m scripts.cluster ensure
-	@$(BIN)/pytest --numprocesses=$(WORKERS) --dist=worksteal $(ARGS)
+	@WORKERS=$(WORKERS) $(BIN)/python -m scripts.suites $(ARGS)
 
 lint: .venv/ready ## formatting, rules, types, doors between rooms
 	@$(BIN)/ruff check .
@@ -42,8 +42,8 @@ lint: .venv/ready ## formatting, rules, types, doors between rooms
 bench: .venv/ready ## ratios, measured side by side in one run
 	@$(BIN)/python -m scripts.bench $(ARGS)
 
-cluster: .venv/ready ## a local kube-apiserver until Ctrl-C; prints its kubeconfig
-	@$(BIN)/python -m scripts.cluster
+cluster: .venv/ready ## a local kube-apiserver until Ctrl-C; prints its kubeconfig; ARGS=--argocd: with a real Argo CD
+	@$(BIN)/python -m scripts.cluster $(ARGS)
 
 docs: .venv/ready ## the generated pages of docs/
 	@$(BIN)/python -m scripts.docs $(ARGS)

@@ -9,11 +9,14 @@ import logging
 import os
 import signal
 from collections.abc import Generator, Iterator
+from typing import NoReturn
 
 import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
+from scripts.cluster.argocd.installation import ArgoCd
+from scripts.cluster.argocd.programs import NoArgoCdError, Programs, find_programs
 from scripts.cluster.binaries import Binaries, NoBinariesError
 from scripts.cluster.controlplane import Cluster
 from scripts.cluster.preparing import prepare
@@ -30,9 +33,12 @@ settings.register_profile(
 settings.load_profile("tiphys")
 
 NO_CLUSTER = "no API server"
+NO_ARGOCD = "no real Argo CD"
 REQUIRED = "TIPHYS_REQUIRE_CLUSTER"
+RESYNC_SECONDS = 10  # 120 by default: what Argo CD does at rest is seen within a test
 
 _found: pytest.StashKey[Binaries | NoBinariesError] = pytest.StashKey()
+_argocd: pytest.StashKey[Programs | NoArgoCdError] = pytest.StashKey()
 
 
 def pytest_configure() -> None:
@@ -43,6 +49,8 @@ def pytest_configure() -> None:
 def pytest_itemcollected(item: pytest.Item) -> None:
     if "cluster_binaries" in getattr(item, "fixturenames", ()):
         item.add_marker(pytest.mark.cluster)
+    if "argocd_programs" in getattr(item, "fixturenames", ()):
+        item.add_marker(pytest.mark.argocd)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -55,6 +63,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         session.config.stash[_found] = prepare()
     except NoBinariesError as error:
         session.config.stash[_found] = error
+    if any(item.get_closest_marker("argocd") for item in session.items):
+        try:
+            session.config.stash[_argocd] = find_programs()
+        except NoArgoCdError as error:
+            session.config.stash[_argocd] = error
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -62,14 +75,18 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Genera
     """The last line before the counts."""
     yield
     skipped = terminalreporter.stats.get("skipped", [])
-    count = sum(NO_CLUSTER in str(report.longrepr) for report in skipped)
-    if count:
-        terminalreporter.write_line(
-            f"TESTS ON A REAL API SERVER SKIPPED: {count}; see `make cluster`,"
-            f" {REQUIRED}=1 makes this a failure",
-            red=True,
-            bold=True,
-        )
+    for reason, what, command in (
+        (NO_CLUSTER, "API SERVER", "make cluster"),
+        (NO_ARGOCD, "ARGO CD", "make cluster ARGS=--argocd"),
+    ):
+        count = sum(reason in str(report.longrepr) for report in skipped)
+        if count:
+            terminalreporter.write_line(
+                f"TESTS ON A REAL {what} SKIPPED: {count}; see `{command}`,"
+                f" {REQUIRED}=1 makes this a failure",
+                red=True,
+                bold=True,
+            )
 
 
 @pytest.fixture(autouse=True)
@@ -94,11 +111,30 @@ def garbage_as_before() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def cluster_binaries(request: pytest.FixtureRequest) -> Binaries:
     found = request.config.stash[_found]
-    if isinstance(found, Binaries):
-        return found
+    if isinstance(found, NoBinariesError):
+        _do_without(NO_CLUSTER, found)
+    return found
+
+
+@pytest.fixture(scope="session")
+def argocd_programs(request: pytest.FixtureRequest) -> Programs:
+    found = request.config.stash[_argocd]
+    if isinstance(found, NoArgoCdError):
+        _do_without(NO_ARGOCD, found)
+    return found
+
+
+def _do_without(what: str, why: Exception) -> NoReturn:
     if os.environ.get(REQUIRED) == "1":
-        pytest.fail(f"{NO_CLUSTER}, and {REQUIRED}=1: {found}")
-    pytest.skip(f"{NO_CLUSTER}: {found}")
+        pytest.fail(f"{what}, and {REQUIRED}=1: {why}")
+    pytest.skip(f"{what}: {why}")
+
+
+@pytest.fixture(scope="session")
+def argo_cd(argocd_programs: Programs, cluster_binaries: Binaries) -> Iterator[ArgoCd]:
+    """A whole Argo CD on a cluster of its own, with the controllers that it waits for."""
+    with Cluster(name="argocd", binaries=cluster_binaries) as own:
+        yield ArgoCd(own, programs=argocd_programs, resync_seconds=RESYNC_SECONDS).start()
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """What an update changes: the ratchet's measure.
 
-Argo CD's controllers write status, operations, refresh requests and finalizers through the main resource;
-a rule must never stand in the way of those.
+Argo CD's controllers write status, operations, refresh requests, notes of sent notifications and finalizers
+through the main resource; a rule must never stand in the way of those.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,9 @@ from argocd import names, reading
 
 Path = tuple[str, ...]
 
-_REFRESH_REQUESTS = frozenset({names.REFRESH, names.HYDRATE, names.APPLICATION_SET_REFRESH})
+PASSING_ANNOTATIONS = (names.REFRESH, names.HYDRATE, names.APPLICATION_SET_REFRESH, names.NOTIFIED)
+"""Argo CD's requests and notes to itself; argocd-server writes the first two with each refresh."""
+
 _PASSING = frozenset({"status", "operation", "metadata"})
 _PASSING_METADATA = frozenset({"annotations", "finalizers", "managedFields", "resourceVersion", "generation"})
 _ANNOTATIONS: Path = ("metadata", "annotations")
@@ -28,15 +30,15 @@ def path_of(read: str) -> Path:
 
 
 def differs(old: Any, new: Any, path: Path) -> bool:
-    """Whether the field differs; a refresh request alone is no change of the annotations."""
+    """Whether the field differs; one of the passing annotations alone is no change of them."""
     before, after = reading.value(old, *path), reading.value(new, *path)
     if path == _ANNOTATIONS and before != after:
-        return bool(_without_requests(before) != _without_requests(after))
+        return bool(_without_passing(before) != _without_passing(after))
     return bool(before != after)
 
 
 def changes_only_what_passes(old: Any, new: Any) -> bool:
-    """Whether the update touches nothing but status, operation, finalizers and refresh requests."""
+    """Whether the update touches nothing but status, operation, finalizers and the passing annotations."""
     return _equal_but(old, new, _PASSING) and (
         _equal_but(reading.mapping(old, "metadata"), reading.mapping(new, "metadata"), _PASSING_METADATA)
         and not differs(old, new, _ANNOTATIONS)
@@ -49,7 +51,7 @@ def _equal_but(old: Any, new: Any, but: frozenset[str]) -> bool:
     return all(old.get(key) == new.get(key) for key in {*old, *new} - but)
 
 
-def _without_requests(annotations: Any) -> Any:
+def _without_passing(annotations: Any) -> Any:
     if not isinstance(annotations, Mapping):
         return {} if annotations is None else annotations
-    return {key: value for key, value in annotations.items() if key not in _REFRESH_REQUESTS}
+    return {key: value for key, value in annotations.items() if key not in PASSING_ANNOTATIONS}

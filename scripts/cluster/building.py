@@ -1,11 +1,11 @@
-"""Builds the three binaries with Go from pinned module sources."""
+"""Builds programs with Go from pinned module sources: etcd and Kubernetes here, others on the same code."""
 
 import os
 import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tiphys.errors import SurroundingsError
@@ -22,36 +22,51 @@ BUILD_SECONDS = 1800.0  # five minutes on two idle cores
 
 
 def build(*, version: str, platform: str, folder: Path, say: Callable[[str], None]) -> None:
+    say(f"cluster: building Kubernetes {version} for {platform} with Go, once: about five minutes")
+    build_programs(module=HERE, packages=PACKAGES, flags=kubernetes_flags(version), folder=folder, say=say)
+
+
+def build_programs(
+    *,
+    module: Path,
+    packages: Mapping[str, str],
+    flags: str,
+    folder: Path,
+    say: Callable[[str], None],
+    add: Callable[[Path], None] = lambda _: None,
+) -> None:
+    """Programs by name into `folder`, with what `add` puts beside them: all of it at once, or nothing."""
     go = shutil.which("go")
     if not go:
         raise SurroundingsError("Go is not installed")
-    say(f"cluster: building Kubernetes {version} for {platform} with Go, once: about five minutes")
     started = time.monotonic()
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         ready = Path(scratch) / "ready"
         ready.mkdir()
         log = Path(scratch) / "build.log"
-        for name, package in PACKAGES.items():
-            command = [go, "build", "-v", "-mod=readonly", "-trimpath", f"-ldflags={_flags(version)}"]
-            _run([*command, "-o", str(ready / name), package], f"compiling {name}", log=log, say=say)
+        for name, package in packages.items():
+            command = [go, "build", "-v", "-mod=readonly", "-trimpath", f"-ldflags={flags}"]
+            command += ["-o", str(ready / name), package]
+            _run(command, f"compiling {name}", module=module, log=log, say=say)
+        add(ready)
         shutil.rmtree(folder, ignore_errors=True)
         ready.rename(folder)
     say(f"cluster: built in {time.monotonic() - started:.0f} s")
 
 
-def _flags(version: str) -> str:
+def kubernetes_flags(version: str) -> str:
     """Stripped, and with the version that kubectl and kube-apiserver cannot do without."""
     major, minor, _ = version.removeprefix("v").split(".", 2)
     values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}
     return " ".join(["-s", "-w", *(f"-X {VERSION_PACKAGE}.{name}={value}" for name, value in values.items())])
 
 
-def _run(command: list[str], what: str, *, log: Path, say: Callable[[str], None]) -> None:
+def _run(command: list[str], what: str, *, module: Path, log: Path, say: Callable[[str], None]) -> None:
     say(f"cluster: {what}")
     environment = os.environ | {"CGO_ENABLED": "0", "GOWORK": "off"}
     deadline = time.monotonic() + BUILD_SECONDS
     with log.open("w") as output:
-        process = subprocess.Popen(command, cwd=HERE, env=environment, stdout=output, stderr=output)
+        process = subprocess.Popen(command, cwd=module, env=environment, stdout=output, stderr=output)
     try:
         while True:
             try:

@@ -40,6 +40,7 @@ START_ATTEMPTS = 3  # a port that was free a moment ago may be taken
 PROBE_SECONDS = 2.0
 LOOK_SECONDS = 0.05  # how often a starting server is asked whether it is ready
 KUBECTL_SECONDS = 60.0
+TOKEN_SECONDS = 3600  # what `kubectl create token` asks for
 FIRST_NAMESPACES = ("default", "kube-system")
 
 
@@ -79,9 +80,10 @@ class Cluster:
         self.folder = Path(tempfile.mkdtemp(prefix="tiphys-cluster-"))
         self._port_was_taken = False
         self._users: dict[tuple[str, tuple[str, ...]], Path] = {}
-        self._processes = Processes(self.folder)
+        self.processes = Processes(self.folder)
+        """Whatever is started by it, these servers and others, ends with the cluster."""
         self._write_keys()
-        self.port, self.etcd_port, peer_port = _free_ports(3)
+        self.port, self.etcd_port, peer_port = free_ports(3)
         self.url = f"https://127.0.0.1:{self.port}"
         self.kubeconfig = self.kubeconfig_of("admin", groups=("system:masters",))
         """The administrator's."""
@@ -89,7 +91,7 @@ class Cluster:
         self._api = Api(port=self.port, tls=self._tls)
         definitions = find_definitions()
         there = self._seeded and sow(seed_folder(self.binaries, definitions), self.folder / "etcd")
-        self.pids[ETCD] = self._processes.start(
+        self.pids[ETCD] = self.processes.start(
             ETCD, etcd_command(self.binaries, self.folder, port=self.etcd_port, peer_port=peer_port)
         )
         self.start_api_server()
@@ -103,8 +105,8 @@ class Cluster:
     def stop(self) -> None:
         if hasattr(self, "_api"):
             self._api.close()
-        if hasattr(self, "_processes"):
-            self._processes.close()
+        if hasattr(self, "processes"):
+            self.processes.close()
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def __enter__(self) -> Self:
@@ -117,7 +119,7 @@ class Cluster:
 
     def start_api_server(self) -> None:
         """Returns when it is ready to serve; ports and data are those of before."""
-        self.pids[API_SERVER] = self._processes.start(
+        self.pids[API_SERVER] = self.processes.start(
             API_SERVER,
             api_server_command(self.binaries, self.folder, port=self.port, etcd_port=self.etcd_port),
         )
@@ -127,15 +129,15 @@ class Cluster:
 
     def kill_api_server(self) -> None:
         """As a crash: connections break in the middle."""
-        self._processes.end(API_SERVER, kill=True)
+        self.processes.end(API_SERVER, kill=True)
 
     def end_api_server(self) -> None:
         """As a rollout: what runs is finished, watches are closed."""
-        self._processes.end(API_SERVER)
+        self.processes.end(API_SERVER)
 
     def end_etcd(self) -> Path:
         """Its data folder, complete on disk."""
-        self._processes.end(ETCD)
+        self.processes.end(ETCD)
         return self.folder / "etcd"
 
     def compact(self) -> None:
@@ -149,10 +151,10 @@ class Cluster:
 
     @property
     def keeper_pid(self) -> int:
-        return self._processes.keeper_pid
+        return self.processes.keeper_pid
 
     def log(self, name: str = API_SERVER) -> str:
-        return self._processes.log(name).read_text(errors="replace")
+        return self.processes.log(name).read_text(errors="replace")
 
     def audited(self) -> list[dict[str, Any]]:
         """What the policy writes down, oldest first; an event stands there a moment after its answer."""
@@ -184,11 +186,18 @@ class Cluster:
             namespace=namespace,
         )
 
-    def kubeconfig_of_account(self, account: str, *, namespace: str) -> Path:
-        token = self.account_token(account, namespace=namespace)
+    def kubeconfig_of_account(self, account: str, *, namespace: str, seconds: int = TOKEN_SECONDS) -> Path:
+        token = self.account_token(account, namespace=namespace, seconds=seconds)
         return self.kubeconfig_with_token(token, namespace=namespace)
 
-    def account_token(self, account: str, *, namespace: str, audiences: tuple[str, ...] = ()) -> str:
+    def account_token(
+        self,
+        account: str,
+        *,
+        namespace: str,
+        audiences: tuple[str, ...] = (),
+        seconds: int = TOKEN_SECONDS,
+    ) -> str:
         """A bound token as a pod gets it."""
         answer = self.request(
             "POST",
@@ -196,7 +205,7 @@ class Cluster:
             {
                 "apiVersion": "authentication.k8s.io/v1",
                 "kind": "TokenRequest",
-                "spec": {"audiences": audiences},
+                "spec": {"audiences": audiences, "expirationSeconds": seconds},
             },
         )
         token: str = answer["status"]["token"]
@@ -315,7 +324,7 @@ class Cluster:
                 return
             probe.close()
             for name in (ETCD, API_SERVER):
-                code = self._processes.exit_code(name)
+                code = self.processes.exit_code(name)
                 if code is not None:
                     raise ClusterError(f"{name} ended with {code} while starting: {self._last_words(name)}")
             time.sleep(LOOK_SECONDS)
@@ -371,7 +380,7 @@ class Cluster:
         return f"{re.sub(r'[^A-Za-z0-9.-]+', '-', user)}-{next(self._numbers)}"
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:

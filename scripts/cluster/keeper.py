@@ -55,6 +55,7 @@ def _obey(order: dict[str, Any]) -> dict[str, Any]:
                 stdout=log,
                 stderr=log,
                 cwd=order["folder"],
+                env=order["environment"],
                 preexec_fn=_die_with_keeper,  # noqa: PLW1509 - this program has one thread
             )
         return {"pid": children[name].pid}

@@ -13,7 +13,7 @@ GRACE_SECONDS = 10.0  # kube-apiserver drains its requests in well under one
 
 
 class Processes:
-    """etcd and kube-apiserver of one cluster; they end with this process, whatever ends it."""
+    """Those of one cluster: etcd, kube-apiserver and what runs beside them. They end with this process, whatever ends it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -30,13 +30,15 @@ class Processes:
     def keeper_pid(self) -> int:
         return self._keeper.pid
 
-    def start(self, name: str, argv: list[str]) -> int:
+    def start(self, name: str, argv: list[str], *, environment: dict[str, str] | None = None) -> int:
+        """Its process id; without an environment it has ours."""
         order = {
             "do": "start",
             "name": name,
             "argv": argv,
             "log": str(self.log(name)),
             "folder": str(self._folder),
+            "environment": environment,
         }
         pid: int = self._order(order)["pid"]
         return pid

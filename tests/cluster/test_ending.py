@@ -130,9 +130,9 @@ def test_a_port_that_somebody_takes_in_the_last_moment_is_replaced(
     cluster_binaries: Binaries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        first = [taken.getsockname()[1], *controlplane._free_ports(2)]
-        offers = [first, controlplane._free_ports(3)]
-        monkeypatch.setattr(controlplane, "_free_ports", lambda _count: offers.pop(0))
+        first = [taken.getsockname()[1], *controlplane.free_ports(2)]
+        offers = [first, controlplane.free_ports(3)]
+        monkeypatch.setattr(controlplane, "free_ports", lambda _count: offers.pop(0))
 
         with Cluster(binaries=cluster_binaries) as cluster:
             assert cluster.port != first[0]

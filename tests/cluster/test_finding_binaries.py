@@ -22,7 +22,7 @@ from scripts.cluster.binaries import (
     kubernetes_version,
     platform_name,
 )
-from scripts.cluster.building import _flags
+from scripts.cluster.building import kubernetes_flags
 from tiphys.errors import SurroundingsError
 
 
@@ -83,7 +83,7 @@ def test_without_any_place_one_line_tells_what_was_tried_and_what_to_do() -> Non
 
 
 def test_a_build_carries_the_version_without_which_kubectl_does_not_start() -> None:
-    assert "-X k8s.io/component-base/version.gitVersion=v1.36.3" in _flags("v1.36.3")
+    assert "-X k8s.io/component-base/version.gitVersion=v1.36.3" in kubernetes_flags("v1.36.3")
 
 
 def archive_of(*names: str) -> bytes:

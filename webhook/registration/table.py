@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from argocd import names
+from argocd.judging.ratchet import PASSING_ANNOTATIONS
 from argocd.tracking.completion import DEFAULT_KINDS
 
 Object = dict[str, Any]
@@ -286,5 +287,5 @@ _METADATA_CHANGES: Object = {
 _CHANGES: Object = {
     "name": "more-than-status-changes",
     "expression": "request.operation != 'UPDATE' || object.?spec != oldObject.?spec || "
-    "object.metadata.?labels != oldObject.metadata.?labels || " + _annotations_differ((names.REFRESH,)),
+    "object.metadata.?labels != oldObject.metadata.?labels || " + _annotations_differ(PASSING_ANNOTATIONS),
 }
