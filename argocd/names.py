@@ -43,6 +43,8 @@ SKIP_RECONCILE = "argocd.argoproj.io/skip-reconcile"
 MANAGED_BY_URL = "argocd.argoproj.io/managed-by-url"
 MANIFEST_GENERATE_PATHS = "argocd.argoproj.io/manifest-generate-paths"
 NOTIFIED = "notified.notifications.argoproj.io"
+REQUESTS = (REFRESH, HYDRATE, APPLICATION_SET_REFRESH)
+"""What a controller is asked by, and removes with its answer; argocd-server writes the first two together."""
 MANAGED_BY = "managed-by"
 
 HELM_HOOK = "helm.sh/hook"

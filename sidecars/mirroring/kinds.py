@@ -11,7 +11,7 @@ from argocd import names
 from argocd.agents.checksums import ChecksumError, TrackedKind, spec_checksum
 from argocd.agents.identity import source_uid
 from argocd.agents.messages import Message, Target
-from argocd.agents.own_annotations import MARKS, annotations_without
+from argocd.agents.own_annotations import MARKS, annotations_without, requests_on
 from argocd.reading import mapping, value
 from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, SECRETS
 from kube.store import Object, Resource
@@ -112,7 +112,7 @@ def status_digest(application: Mapping[str, Any]) -> bytes:
     told = [
         value(application, "status"),
         value(application, "operation"),
-        value(application, "metadata", "annotations", names.REFRESH),
+        requests_on(application),
     ]
     return blake2b(
         orjson.dumps(told, option=orjson.OPT_SORT_KEYS), digest_size=DIGEST_BYTES, person=b"status"
