@@ -71,7 +71,7 @@ class Steered:
             done = self.status(application, "operationState", "phase") == "Succeeded"
             return done and sync.get("status") == "Synced" and revision in sync.get("revision", "")
 
-        until(lambda: synced() or None, what=f"{application} is synced: {self.status(application)}")
+        until(synced, what=f"{application} is synced")
 
     def reviews(self) -> dict[str, float]:
         """How often the API server has asked, by endpoint, kind, operation and result."""
@@ -100,6 +100,7 @@ class Steered:
             for event in self.cluster.audited()[since:]
             if event["verb"] in {"create", "update", "patch", "delete", "deletecollection"}
             and event.get("objectRef", {}).get("apiGroup") == "argoproj.io"
+            and event["objectRef"].get("namespace") == NAMESPACE
         ]
 
 
@@ -139,7 +140,7 @@ class Scene:
         return found.get("data") if found else None
 
     def wait_data(self, name: str, data: dict[str, str] | None) -> None:
-        until(lambda: self.data(name) == data, what=f"{name} has {data}, not {self.data(name)}")
+        until(lambda: self.data(name) == data, what=f"{name} has {data}")
 
     def clear(self) -> None:
         """Also where a test failed halfway: what it deployed may stay, Argo CD must not work on it any more."""

@@ -1,0 +1,143 @@
+"""The rig itself: a hub with some of the components, an end with whoever started it, and what is said without Redis."""
+
+import base64
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts.cluster.argocd.components import EVERYTHING, REDIS, Component
+from scripts.cluster.argocd.installation import NAMESPACE, ArgoCd
+from scripts.cluster.argocd.programs import CONTROLLER_MANAGER, NoArgoCdError, Programs, find_programs
+from scripts.cluster.argocd.usage import usage_table
+from scripts.cluster.binaries import Binaries
+from scripts.cluster.controlplane import API_SERVER, ETCD, Cluster
+from tests.cluster.test_ending import ending
+
+ROOT = Path(__file__).parents[3]
+OWNER = """
+import sys
+from scripts.cluster.argocd.installation import ArgoCd
+from scripts.cluster.argocd.programs import find_programs
+from scripts.cluster.controlplane import Cluster
+cluster = Cluster().start()
+ArgoCd(cluster, programs=find_programs()).start()
+print(cluster.folder, *cluster.pids.values(), cluster.keeper_pid, flush=True)
+sys.stdin.read()
+"""
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def test_all_components_run_and_each_tells_what_it_costs(argo_cd: ArgoCd) -> None:
+    names = {*map(str, EVERYTHING), REDIS, CONTROLLER_MANAGER, API_SERVER, ETCD}
+    assert set(argo_cd.cluster.pids) == names
+    table = usage_table(argo_cd)
+    for name in names:
+        [line] = [line for line in table if line.startswith(f"{name} ")]
+        assert "MiB" in line
+    assert "s" in table[-1]
+
+
+def test_the_command_line_is_logged_in_and_the_password_is_in_a_private_file(argo_cd: ArgoCd) -> None:
+    assert "Username: admin" in argo_cd.cli("account", "get-user-info").stdout
+    assert argo_cd.password_file.stat().st_mode & 0o077 == 0
+
+
+def test_a_hub_has_only_the_components_that_it_is_given(
+    argocd_programs: Programs, cluster_binaries: Binaries
+) -> None:
+    with Cluster(name="hub", binaries=cluster_binaries) as cluster:
+        hub = ArgoCd(
+            cluster,
+            programs=argocd_programs,
+            components=(Component.SERVER, Component.REPO_SERVER),
+            application_namespaces=("team-*",),
+        ).start()
+
+        assert Component.CONTROLLER not in cluster.pids
+        assert hub.cli("app", "list").returncode == 0
+        cluster.create_namespace("team-a")
+        hub.cli("proj", "create", "team", "--src", "*", "--dest", "*,*", "--source-namespaces", "team-a")
+        hub.cli(
+            *("app", "create", "team-a/web", "--repo", "https://example.test/web", "--path", "."),
+            *("--dest-server", "https://kubernetes.default.svc", "--dest-namespace", "web"),
+            *("--project", "team", "--validate=false"),
+        )
+        [application] = cluster.request("GET", "/apis/argoproj.io/v1alpha1/applications")["items"]
+        assert application["metadata"]["namespace"] == "team-a"
+
+
+def test_a_workload_cluster_without_argocd_server_has_the_key_that_it_would_make(
+    argocd_programs: Programs, cluster_binaries: Binaries
+) -> None:
+    with Cluster(name="workload", binaries=cluster_binaries) as cluster:
+        ArgoCd(
+            cluster, programs=argocd_programs, components=(Component.REPO_SERVER, Component.CONTROLLER)
+        ).start()
+
+        secret = cluster.request("GET", f"/api/v1/namespaces/{NAMESPACE}/secrets/argocd-secret")
+        assert len(base64.b64decode(secret["data"]["server.secretkey"])) > 32
+        assert Component.SERVER not in cluster.pids
+
+
+def test_everything_ends_when_its_owner_is_killed(
+    argocd_programs: Programs, cluster_binaries: Binaries
+) -> None:
+    owner = subprocess.Popen(
+        [sys.executable, "-c", OWNER], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert owner.stdout
+        folder, *pids = owner.stdout.readline().split()
+        assert len(pids) == 9
+
+        with ending(*map(int, pids)):
+            owner.kill()
+
+        assert not Path(folder).exists()
+    finally:
+        owner.kill()
+        owner.communicate()
+
+
+def run_one(tmp_path: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """On a machine without redis-server."""
+    (tmp_path / "git").symlink_to("/bin/true")
+    one = (
+        f"{Path(__file__).relative_to(ROOT)}::{test_all_components_run_and_each_tells_what_it_costs.__name__}"
+    )
+    without = {name: value for name, value in os.environ.items() if name != "TIPHYS_REQUIRE_CLUSTER"}
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", one],
+        cwd=ROOT,
+        env={**without, "PATH": str(tmp_path), **environment},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+def test_without_redis_one_loud_line_tells_of_the_skipped_tests(tmp_path: Path) -> None:
+    done = run_one(tmp_path)
+
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("TESTS ON A REAL ARGO CD SKIPPED: 1;") == 1
+    assert "no redis-server: apt-get install redis-server git" in done.stdout
+
+
+def test_without_redis_that_is_required_they_fail(tmp_path: Path) -> None:
+    done = run_one(tmp_path, TIPHYS_REQUIRE_CLUSTER="1")
+
+    assert done.returncode == 1
+    assert "no real Argo CD, and TIPHYS_REQUIRE_CLUSTER=1: no redis-server" in done.stdout
+
+
+def test_without_both_programs_the_error_names_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(NoArgoCdError, match="no redis-server and no git"):
+        find_programs()
