@@ -145,6 +145,8 @@ TIPHYS_TRACKING_APPLICATION = "tiphys.dev/tracking-application"
 """Annotation of a Namespace: the application that owns what has no better evidence."""
 TIPHYS_TRACKING_METHOD = "tiphys.dev/tracking-method"
 """Annotation of an Application: overrides the system's tracking method."""
+TIPHYS_FORMER_INSTALLATION_IDS = "tiphys.dev/former-installation-ids"
+"""Annotation of argocd-cm: the ids that this installation had before, with commas between them."""
 TIPHYS_INJECTION = "tiphys.dev/injection"
 TIPHYS_INJECT = "tiphys.dev/inject"
 
