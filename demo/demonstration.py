@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Mode
 from demo.clusters import AUTONOMOUS, MANAGED, DemoClusters, EmbeddedClusters
 from demo.control_socket import control_socket
 from demo.embedded_webhook import embedded_webhook

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from argocd import names
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Mode
 from certs.authority import Authority, LeafSubject
 from certs.folder import BUNDLE, CERTIFICATE, KEY, publish
 from certs.sources import Files
@@ -19,7 +19,6 @@ from sidecars.agent.settings import AgentSettings
 from sidecars.principal.process import VERSION, PrincipalOptions, PrincipalProcess
 from sidecars.principal.settings import PrincipalSettings
 from sidecars.wire.auth.methods import certificate_method
-from sidecars.wire.auth.tokens import Mode as WireMode
 from sidecars.wire.auth.tokens import Tokens, generate_key
 from sidecars.wire.client.dialer import DialOptions
 from tiphys.running import Running
@@ -79,7 +78,7 @@ class DemoFleet:
             dialing=DialOptions(
                 host="localhost",
                 port=self._principal.port,
-                mode=WireMode(mode.value),
+                mode=mode,
                 namespace=NAMESPACE,
                 version=VERSION,
             ),

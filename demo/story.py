@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from argocd import names
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Mode
 from demo.clusters import (
     ARGOCD,
     AUTONOMOUS,

@@ -5,9 +5,8 @@ from enum import StrEnum
 from typing import Any
 
 from argocd.agents.identity import has_source
-from argocd.agents.messages import Message, Target
 from argocd.agents.own_annotations import requests_on
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Message, Mode, Target
 from argocd.reading import value
 
 Object = Mapping[str, Any]

@@ -7,7 +7,6 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from enum import StrEnum
 from json.encoder import encode_basestring
 from typing import Any
 
@@ -28,15 +27,6 @@ _LARGEST_PLAIN = 1e21
 
 class ChecksumError(ValueError):
     """The object has nothing that could be hashed."""
-
-
-class TrackedKind(StrEnum):
-    """How the resync messages name a kind."""
-
-    APPLICATION = "Application"
-    PROJECT = "AppProject"
-    REPOSITORY = "Repository"
-    GPG_KEYS = "GPGKey"
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -14,12 +14,12 @@ from typing import Any
 from argocd.agents import ignore_sync
 from argocd.agents.routing import (
     AgentMapping,
-    Mode,
     destination_pattern,
     destination_patterns,
     is_autonomous_mirror,
     namespace_patterns,
 )
+from argocd.agents.vocabulary import Mode
 from argocd.globs import batch
 from argocd.projects import pattern_lists
 

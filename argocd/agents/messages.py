@@ -6,7 +6,6 @@ in bookkeeping is not sent again. Commands (operation, termination, refresh) are
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from argocd.agents import ignore_sync
@@ -14,32 +13,13 @@ from argocd.agents.identity import under_first_identity
 from argocd.agents.index import AgentIndex
 from argocd.agents.own_annotations import BOOKKEEPING, annotations_without, requests_on
 from argocd.agents.project_copies import project_for_agent
-from argocd.agents.routing import Mode, agent_of_application, project_of_repository
+from argocd.agents.routing import agent_of_application, project_of_repository
+from argocd.agents.vocabulary import Message, Mode, Target
 from argocd.reading import sequence, text, value
 
 Object = Mapping[str, Any]
 
 _TERMINATING = "Terminating"
-
-
-class Message(StrEnum):
-    """What a message says has happened to an object."""
-
-    CREATE = "create"
-    DELETE = "delete"
-    SPEC_UPDATE = "spec-update"
-    STATUS_UPDATE = "status-update"
-    SET_OPERATION = "set-operation"
-    TERMINATE_OPERATION = "terminate-operation"
-
-
-class Target(StrEnum):
-    """What sort of object a message is about."""
-
-    APPLICATION = "application"
-    PROJECT = "appproject"
-    REPOSITORY = "repository"
-    GPG_KEYS = "gpgkey"
 
 
 @dataclass(frozen=True, slots=True)

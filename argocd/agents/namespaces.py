@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from argocd import names
-from argocd.agents.routing import AgentMapping, Mode
+from argocd.agents.routing import AgentMapping
+from argocd.agents.vocabulary import Mode
 from argocd.reading import text
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from argocd import names
 from argocd.agents.identity import has_source, under_first_identity
-from argocd.agents.routing import AgentMapping, Mode, destination_verdict
+from argocd.agents.routing import AgentMapping, destination_verdict
+from argocd.agents.vocabulary import Mode
 from argocd.globs import Verdict
 from argocd.reading import mapping, sequence, text, texts
 

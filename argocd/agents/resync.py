@@ -11,25 +11,14 @@ from enum import StrEnum
 from typing import Any
 
 from argocd import names
-from argocd.agents.checksums import ResourceKey, TrackedKind, inventory_checksum, spec_checksum
+from argocd.agents.checksums import ResourceKey, inventory_checksum, spec_checksum
 from argocd.agents.identity import has_source
-from argocd.agents.messages import Message
 from argocd.agents.namespaces import as_told_to_peer
-from argocd.agents.routing import AgentMapping, Mode
+from argocd.agents.routing import AgentMapping
+from argocd.agents.vocabulary import RESYNC_MESSAGES, TRACKED_AS, Message, Mode, Target
 from argocd.reading import mapping, text
 
 Object = Mapping[str, Any]
-
-
-class ResyncMessage(StrEnum):
-    REQUEST_LIST = "request-synced-resource-list"
-    """From the peer: this is the checksum of what I track; tell me what you have if yours differs."""
-    RESOURCE = "response-synced-resource"
-    """From the source: this I have."""
-    REQUEST_UPDATE = "request-update"
-    """From the peer: this is the checksum of my copy; send yours if it differs."""
-    REQUEST_RESYNC = "request-resource-resync"
-    """From the source: ask me about everything that you track."""
 
 
 class Side(StrEnum):
@@ -52,13 +41,16 @@ class UpdateRequest:
     checksum: bytes | None = None
 
 
-_TO_SOURCE = frozenset({ResyncMessage.REQUEST_LIST, ResyncMessage.REQUEST_UPDATE})
+_APPLICATION = TRACKED_AS[Target.APPLICATION]
+_HASHED_AS = {TRACKED_AS[Target.REPOSITORY]: "Secret", TRACKED_AS[Target.GPG_KEYS]: "ConfigMap"}
+_TO_SOURCE = frozenset({Message.REQUEST_SYNCED_RESOURCE_LIST, Message.REQUEST_UPDATE})
+_TO_PEER = frozenset(RESYNC_MESSAGES.values()) - _TO_SOURCE
 
 
-def accepts(side: Side, message: ResyncMessage, *, mode: Mode) -> bool:
+def accepts(side: Side, message: Message, *, mode: Mode) -> bool:
     """Whether this side is the one to ask: the source is the principal of a managed agent, else the agent."""
     is_source = (side is Side.PRINCIPAL) == (mode is Mode.MANAGED)
-    return is_source == (message in _TO_SOURCE)
+    return message in (_TO_SOURCE if is_source else _TO_PEER)
 
 
 def resources_to_tell(tracked: Collection[ResourceKey], *, checksum: bytes | None) -> list[ResourceKey]:
@@ -91,7 +83,7 @@ def request_about(
 
 def request_for(kind: str, local: Object, *, peer_namespace: str = "") -> UpdateRequest:
     """The question about an object that is here and tracked."""
-    if kind == TrackedKind.APPLICATION:
+    if kind == _APPLICATION:
         namespace = as_told_to_peer(local, peer_namespace=peer_namespace)
     else:
         namespace = text(local, "metadata", "namespace")
@@ -135,7 +127,7 @@ def namespace_to_look_in(
     peer_namespace: str = "",
 ) -> str:
     """Where this side keeps an object that the other side reports in its own `reported` namespace."""
-    if kind != TrackedKind.APPLICATION:
+    if kind != _APPLICATION:
         return own_namespace
     if mapped_by is AgentMapping.NAMESPACE or mode is Mode.AUTONOMOUS:
         return agent if side is Side.PRINCIPAL else own_namespace
@@ -148,5 +140,4 @@ def _annotations(item: Object) -> Object:
 
 def _with_kind(kind: str, item: Object) -> Object:
     """What a typed client leaves out of an object decides what of it is hashed."""
-    kinds = {TrackedKind.REPOSITORY: "Secret", TrackedKind.GPG_KEYS: "ConfigMap"}
-    return {**item, "kind": kinds.get(TrackedKind(kind), kind)} if kind in set(TrackedKind) else item
+    return {**item, "kind": _HASHED_AS.get(kind, kind)} if kind in TRACKED_AS.values() else item

@@ -11,6 +11,7 @@ from typing import Any
 from argocd import globs, names
 from argocd.agents import ignore_sync
 from argocd.agents.identity import has_source
+from argocd.agents.vocabulary import Mode
 from argocd.globs import Verdict
 from argocd.go.net_url import query_parameter
 from argocd.projects import pattern_lists
@@ -21,13 +22,6 @@ EVERYBODY = "*"
 """A destination's server that means every cluster, where no name stands beside it."""
 
 _REPOSITORY_TYPES = frozenset({names.SECRET_TYPE_REPOSITORY, names.SECRET_TYPE_REPO_CREDS})
-
-
-class Mode(StrEnum):
-    """Who decides what an agent's cluster shall look like."""
-
-    MANAGED = "managed"
-    AUTONOMOUS = "autonomous"
 
 
 class AgentMapping(StrEnum):

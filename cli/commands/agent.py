@@ -9,7 +9,8 @@ import click
 
 from argocd import names
 from argocd.agents.identity import Adoption, Mismatch
-from argocd.agents.routing import AgentMapping, Mode
+from argocd.agents.routing import AgentMapping
+from argocd.agents.vocabulary import Mode
 from certs.folder import read
 from cli.options import combined
 from cli.options.sidecar import (
@@ -25,7 +26,6 @@ from kube.store import Store
 from sidecars.agent.process import AgentOptions, AgentProcess
 from sidecars.agent.settings import COMPARE_SECONDS, AgentSettings, OnRecreate
 from sidecars.wire.auth.passwords import Login
-from sidecars.wire.auth.tokens import Mode as WireMode
 from sidecars.wire.client.dialer import DialOptions
 from sidecars.wire.streams import DEFAULT_MAX_MESSAGE_BYTES
 from tiphys import __version__, settings
@@ -217,7 +217,7 @@ def serving(store: Store, given: dict[str, Any]) -> AgentOptions:
             skip_verification=given["insecure_tls"],
             method=method,
             login=login,
-            mode=WireMode(mode.value),
+            mode=mode,
             namespace=given["namespace"],
             version=__version__,
             compression=given["enable_compression"],

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Mode
 from argocd.judging.configuration import Configuration
 from cli.explanations.explanation import show
 from cli.options import configuration_option, format_option

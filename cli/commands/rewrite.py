@@ -6,7 +6,8 @@ import click
 
 from argocd import reading
 from argocd.agents.project_copies import NameTooLongError, project_at_principal, project_for_agent
-from argocd.agents.routing import AgentMapping, Mode, explain_project
+from argocd.agents.routing import AgentMapping, explain_project
+from argocd.agents.vocabulary import Mode
 from argocd.judging.case import Kind
 from argocd.judging.configuration import Configuration
 from argocd.judging.kinds import kind_of

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from argocd import names
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Mode
 from cli.explanations.explanation import ExplanationStep, Mark
 from kube.errors import ForbiddenError
 from kube.live import LiveStore

@@ -12,7 +12,8 @@ from argocd.agents.project_copies import (
     project_at_principal,
     project_for_agent,
 )
-from argocd.agents.routing import AgentMapping, Mode, Route, RoutingStep, destination_pattern, explain_project
+from argocd.agents.routing import AgentMapping, Route, RoutingStep, destination_pattern, explain_project
+from argocd.agents.vocabulary import Mode
 from argocd.globs import Verdict
 from argocd.globs.surprises import surprises
 from argocd.judging.configuration import matches

@@ -10,6 +10,7 @@ from typing import Any
 
 import grpc
 
+from argocd.agents.vocabulary import Message, Target
 from scripts.bench.figures import Figure, awaited_side_by_side
 from sidecars.delivery.comparison import ComparisonAnswer, ComparisonQuestion, ComparisonRound, answer
 from sidecars.delivery.inbox import Inbox
@@ -17,7 +18,7 @@ from sidecars.delivery.inventory import Inventory
 from sidecars.delivery.outbox import Outbox, OutboxLimits
 from sidecars.delivery.session import Queues
 from sidecars.wire.capabilities import BATCHES
-from sidecars.wire.events import Event, EventType, Target, acknowledgement, object_event
+from sidecars.wire.events import Event, acknowledgement, object_event
 from sidecars.wire.streams import EventStream
 
 NAME = "delivery (2 kB events of different objects, both ends in this process)"
@@ -29,7 +30,7 @@ PEERS = 1_000
 LIMITS = OutboxLimits(bytes=64 << 20)
 
 
-def events(kind: EventType = EventType.SPEC_UPDATE) -> list[Event]:
+def events(kind: Message = Message.SPEC_UPDATE) -> list[Event]:
     return [
         object_event(
             kind,
@@ -97,7 +98,7 @@ async def through_delivery(batch: list[Event]) -> None:
         principal.outbox.add(event)
     await principal.outbox.settled()
     for peer in (principal, agent):
-        peer.disconnect()
+        await peer.close()
     await asyncio.gather(*tasks)
 
 
@@ -231,7 +232,7 @@ async def idle() -> Figure:
     tracemalloc.stop()
     for two in peers:
         for peer in two:
-            peer.disconnect()
+            await peer.close()
     await asyncio.gather(*tasks)
     return Figure("an idle peer", (after - before) / (2 * PEERS) / 1000, "kB", goal=20)
 

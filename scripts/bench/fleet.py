@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from argocd.agents.vocabulary import Target
 from kube.embedded import EmbeddedStore
 from kube.resources import APP_PROJECTS, SECRETS
 from scripts.argocd_agent import free_port
@@ -27,7 +28,7 @@ from scripts.bench.sidecar_processes import (
 )
 from sidecars.wire.client.dialer import AgentConnection
 from sidecars.wire.client.reconnect import Reconnector
-from sidecars.wire.events import AGENT_SOURCE, Event, Target, acknowledgement
+from sidecars.wire.events import AGENT_SOURCE, Event, acknowledgement
 
 NAME = "fleet: a principal on the embedded store, its agents on streams of their own, TLS"
 
@@ -111,7 +112,7 @@ class Crowd:
     async def _note(self, number: int, event: Event) -> None:
         async with self._changed:
             self._welcomed.add(number)
-            self.projects += event.target == Target.APPPROJECT
+            self.projects += event.target == Target.PROJECT
             self._changed.notify_all()
 
     async def complete(self) -> None:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Mode
 from kube.live import LiveStore
 from kube.store import Store
 from scripts.bench.sidecar_processes import NAMESPACE, Papers, dialing, principal_of, quiet

@@ -12,7 +12,8 @@ from typing import Any
 
 from argocd.agents.index import AgentIndex
 from argocd.agents.messages import project_sendings
-from argocd.agents.routing import AgentMapping, Mode, route_project
+from argocd.agents.routing import AgentMapping, route_project
+from argocd.agents.vocabulary import Mode
 from scripts.bench.figures import Figure, side_by_side
 
 NAME = "routing a project (6 destinations, 3 source namespaces)"

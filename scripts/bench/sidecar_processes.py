@@ -14,7 +14,7 @@ from typing import Any
 from cryptography.hazmat.primitives import serialization
 
 from argocd import names
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Mode
 from certs.authority import Authority, LeafSubject
 from certs.key_pair import KeyPair, Material
 from certs.sources import Files
@@ -22,7 +22,6 @@ from kube.store import Object, Store
 from sidecars.principal import process as principal_running
 from sidecars.principal.settings import PrincipalSettings
 from sidecars.wire.auth.methods import NamePattern, SubjectMethod
-from sidecars.wire.auth.tokens import Mode as WireMode
 from sidecars.wire.auth.tokens import Tokens, generate_key, load_key
 from sidecars.wire.client.dialer import DialOptions
 from tiphys import logs
@@ -111,7 +110,7 @@ def dialing(papers: Papers, *, port: int, pair: KeyPair | None, mode: Mode = Mod
         host="127.0.0.1",
         port=port,
         material=Material(pair, papers.roots),
-        mode=WireMode(mode.value),
+        mode=mode,
         namespace=NAMESPACE,
         version=principal_running.VERSION,
     )

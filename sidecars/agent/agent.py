@@ -1,11 +1,11 @@
 """The agent as one thing: caches, the principal's link, one stream after the other. Transport and store are given."""
 
 import asyncio
+from collections.abc import Iterable
 from functools import partial
 
-from argocd.agents.messages import Message
 from argocd.agents.namespaces import as_told_to_peer
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Message, Mode, Target
 from kube.store import Object, Store
 from sidecars.agent.applications import Applications, RefusedApplicationError, restored
 from sidecars.agent.commands import Commands
@@ -14,31 +14,29 @@ from sidecars.agent.outgoing import AgentOutgoing
 from sidecars.agent.resync import AgentResync
 from sidecars.agent.settings import AgentSettings
 from sidecars.agent.state import AgentState
+from sidecars.delivery.comparison import ComparisonReport, Difference
 from sidecars.delivery.outcomes import DeadLetter
 from sidecars.delivery.session import Ending, Stream
 from sidecars.metrics import argocd_agent
-from sidecars.mirroring import resync_rounds
 from sidecars.mirroring.drift import DriftGuard
-from sidecars.mirroring.inventories import SPECS, STATUS, Inventories
-from sidecars.mirroring.kinds import APPLICATION, BY_TARGET, SyncedKind, event_about
+from sidecars.mirroring.inventories import SPECS, STATUS
+from sidecars.mirroring.kinds import APPLICATION, BY_TARGET, SyncedKind
 from sidecars.mirroring.kube_events import EventReporter
-from sidecars.mirroring.link import Link, Runtime
+from sidecars.mirroring.link import Link, LinkHandler, Runtime, SendAttempt
 from sidecars.mirroring.resync_events import ResyncEvents
 from sidecars.mirroring.workqueue import WorkQueue
 from sidecars.mirroring.writer import HasToGoError, MirrorWriter
 from sidecars.wire import payloads
-from sidecars.wire.events import AGENT_SOURCE, Event, EventType, heartbeat, message_event
-from sidecars.wire.events import Target as WireTarget
+from sidecars.wire.events import AGENT_SOURCE, Event, heartbeat, message_event, object_event
 from tiphys import logs
 from tiphys.errors import SurroundingsError
 
 SYNC_SECONDS = 120.0
-QUESTION_SECONDS = 0.5
 
 log = logs.get_logger()
 
 
-class Agent:
+class Agent(LinkHandler):
     """`run` belongs into a task group; `serve` is called for every stream to the principal."""
 
     def __init__(self, store: Store, *, settings: AgentSettings, runtime: Runtime | None = None) -> None:
@@ -50,22 +48,21 @@ class Agent:
         self._reporter = EventReporter(store, now=timing.now)
         self._workqueue = WorkQueue(timing=timing)
         self._guard = DriftGuard(writer=writer, workqueue=self._workqueue, restored=self._restored)
-        self._observer = AgentOutgoing(
+        self._outgoing = AgentOutgoing(
             settings=settings, agent_state=self.agent_state, guard=self._guard, tell=self._tell
         )
-        self._applier = AgentIncoming(
+        self._incoming = AgentIncoming(
             settings=settings,
             agent_state=self.agent_state,
             guard=self._guard,
             writer=writer,
             applications=Applications(
-                store,
                 settings=settings,
                 agent_state=self.agent_state,
                 guard=self._guard,
                 writer=writer,
                 report_gone=partial(self._tell, Message.DELETE, APPLICATION),
-                given=self._observer.given,
+                given=self._outgoing.given,
             ),
             commands=Commands(
                 settings=settings,
@@ -73,32 +70,23 @@ class Agent:
                 guard=self._guard,
                 writer=writer,
                 tell_state=(
-                    self._observer.tell_status
+                    self._outgoing.tell_status
                     if settings.mode is Mode.MANAGED
                     else partial(self._tell, Message.SPEC_UPDATE, APPLICATION)
                 ),
             ),
         )
-        self._asker = AgentResync(
+        self._resync = AgentResync(
             settings=settings,
             agent_state=self.agent_state,
             events=ResyncEvents(source=AGENT_SOURCE, new_id=new_id),
             tell=self._tell,
             clock=timing.monotonic,
         )
-        entries = {SPECS: self.agent_state.specs}
-        if settings.mode is Mode.MANAGED:
-            entries[STATUS] = self.agent_state.statuses
         self.link = Link(
             peer="principal",
-            handle=self._handle,
-            bury=self._bury,
-            bury_unsent=self._bury_unsent,
-            listings=Inventories(entries, version=lambda: self.agent_state.changes),
-            found=self._asker.repair,
-            done=self._asker.done,
-            everything=lambda: self._asker.everything(self.link),
-            applied=self._applied,
+            handler=self,
+            inventories=self.agent_state.inventories(),
             figures=argocd_agent.AGENT,
             runtime=self._runtime,
             source=AGENT_SOURCE,
@@ -107,15 +95,15 @@ class Agent:
 
     async def run(self) -> None:
         """Until cancelled."""
-        self._observer.begin()
+        self._outgoing.begin()
         try:
             async with asyncio.TaskGroup() as group:
                 for cache in self.agent_state.caches.values():
                     group.create_task(cache.run(), name="cache")
-                group.create_task(self._workqueue.run(), name="chores")
+                group.create_task(self._workqueue.run(), name="workqueue")
                 async with asyncio.timeout(SYNC_SECONDS):
                     await self.agent_state.synced()
-                self._observer.start()
+                self._outgoing.start()
                 self.ready.set()
                 log.info("ready", **{logs.KIND: self.settings.mode.value})
                 group.create_task(self._compare_now_and_then(), name="comparisons")
@@ -137,7 +125,7 @@ class Agent:
         self.agent_state.principal_namespace = principal_namespace
         self.link.extensions = extensions
         log.info("connected", **{logs.AGENT: name})
-        self._asker.greet(self.link)
+        self._resync.greet(self.link)
         return await self.link.serve(stream)
 
     async def _compare_now_and_then(self) -> None:
@@ -148,19 +136,7 @@ class Agent:
             if self.link.connected and self.link.compares:
                 self.link.compare(scope)
             elif self.link.connected:
-                await self._ask_slowly()
-
-    async def _ask_slowly(self) -> None:
-        """A principal that does not compare deals with its agent's events one by one, some ten a second: the
-        questions of a round are spread over the time until the next.
-        """
-        questions = list(self._asker.now_and_then(self.link))
-        seconds = self.settings.compare_seconds * (resync_rounds.INTERVALS - 1)
-        for ask in questions:
-            if not self.link.connected:
-                return
-            ask()  # what finds no room is told once more by the link
-            await asyncio.sleep(max(QUESTION_SECONDS, seconds / len(questions)))
+                await self._resync.ask_now_and_then(self.link)
 
     async def _beat(self) -> None:
         while True:
@@ -168,33 +144,44 @@ class Agent:
             if self.link.connected:
                 self.link.send(heartbeat(new_id=self._runtime.new_id))
 
-    async def _handle(self, event: Event) -> None:
-        if event.target == WireTarget.RESOURCE_RESYNC:
-            self._asker.resync(self.link, event)
+    # What the link asks.
+
+    async def handle(self, event: Event) -> None:
+        if event.target == Target.RESOURCE_RESYNC:
+            self._resync.resync(self.link, event)
         elif event.target in BY_TARGET:
             try:
-                await self._applier.apply(event)
+                await self._incoming.apply(event)
             except HasToGoError as error:
                 self.agent_state.when_gone(error.there, partial(self.link.inbox.hurry, event))
                 raise
+            self._observe_propagation(event)
         else:
             # Requests of proxies that are not built: acknowledged, no more.
             log.debug("nothing to do", **{logs.KIND: event.type})
 
-    def _applied(self, event: Event) -> None:
-        if event.sent_at is not None and event.target in BY_TARGET:
+    def _observe_propagation(self, event: Event) -> None:
+        if event.sent_at is not None:
             seconds = (self._runtime.timing.now() - event.sent_at).total_seconds()
             argocd_agent.PROPAGATION.labels(event.target).observe(max(0.0, seconds))
 
-    def _tell(self, message: Message, kind: SyncedKind, item: Object) -> bool:
-        event = event_about(message, kind, item, source=AGENT_SOURCE)
-        if logs.debugs():
-            fields = {logs.OPERATION: message.value, logs.KIND: kind.target.value, logs.KEY: event.subject}
-            log.debug("told", **fields)
-        self._asker.told(message, kind, item)
-        return self.link.send(event)
+    def done(self, event: Event) -> None:
+        if event.type == Message.REQUEST_RESOURCE_RESYNC:
+            self._resync.question_heard()
 
-    async def _bury(self, letter: DeadLetter) -> None:
+    def repair(self, scope: str, differences: list[Difference]) -> None:
+        self._resync.repair(scope, differences)
+
+    def compared(self, report: ComparisonReport) -> None:
+        """Nothing waits for it here."""
+
+    def relieved(self) -> None:
+        """Nothing was held back."""
+
+    def everything(self) -> Iterable[SendAttempt]:
+        return self._resync.everything(self.link)
+
+    async def report_unapplied(self, letter: DeadLetter) -> None:
         """The principal shows what went wrong with an Application of its own; the rest is told here."""
         kind = BY_TARGET.get(letter.event.target)
         if kind is None or self.settings.mode is not Mode.MANAGED:
@@ -206,7 +193,7 @@ class Agent:
         namespace, _, name = letter.event.subject.partition("/")
         self._tell_error(name=name, namespace=namespace, message=_shown(letter))
 
-    async def _bury_unsent(self, letter: DeadLetter) -> None:
+    async def report_unsent(self, letter: DeadLetter) -> None:
         """The principal is told of an Application of its own: that fits. Of what is ours it knows nothing."""
         kind = BY_TARGET.get(letter.event.target)
         if kind is None:
@@ -221,11 +208,21 @@ class Agent:
             words = f"{letter.event.type.rpartition('.')[2]} could not be sent: {letter.message}"
             self._tell_error(name=name, namespace=peer, message=words)
 
+    # What is told.
+
+    def _tell(self, message: Message, kind: SyncedKind, item: Object) -> bool:
+        event = object_event(message, target=kind.target, obj=item, source=AGENT_SOURCE)
+        if logs.debugs():
+            fields = {logs.OPERATION: message.word, logs.KIND: kind.target.value, logs.KEY: event.subject}
+            log.debug("told", **fields)
+        self._resync.told(message, kind, item)
+        return self.link.send(event)
+
     def _tell_error(self, *, name: str, namespace: str, message: str) -> None:
         told = payloads.ErrorData(resource_name=name, resource_namespace=namespace, message=message)
         event = message_event(
-            EventType.ERROR,
-            target=WireTarget.APPLICATION,
+            Message.ERROR,
+            target=Target.APPLICATION,
             payload=payloads.write(told),
             source=AGENT_SOURCE,
             new_id=self._runtime.new_id,

@@ -14,13 +14,13 @@ from argocd.agents.identity import (
     is_managed,
     mismatch_policy,
 )
-from argocd.agents.messages import Message
 from argocd.agents.namespaces import at_agent
 from argocd.agents.own_annotations import OPERATION_DONE
+from argocd.agents.vocabulary import Message
 from argocd.reading import mapping, text, value
-from kube.errors import AlreadyExistsError, NotFoundError
-from kube.resources import APPLICATIONS, NAMESPACES
-from kube.store import Object, Store
+from kube.errors import NotFoundError
+from kube.resources import APPLICATIONS
+from kube.store import Object
 from sidecars.agent.settings import AgentSettings, OnRecreate
 from sidecars.agent.state import AgentState
 from sidecars.mirroring.drift import DriftGuard
@@ -50,7 +50,6 @@ class RefusedApplicationError(ObjectError):
 class Applications:
     def __init__(
         self,
-        store: Store,
         *,
         settings: AgentSettings,
         agent_state: AgentState,
@@ -60,7 +59,6 @@ class Applications:
         given: Callable[[Object], None],
     ) -> None:
         """`given` hears of a copy before it is created: its status is no news to the principal."""
-        self._store = store
         self._settings = settings
         self._agent_state = agent_state
         self._guard = guard
@@ -94,7 +92,7 @@ class Applications:
         except NotFoundError:
             if not self._settings.create_namespaces:
                 raise
-            await self._create_namespace(placement.namespace)
+            await self._writer.create_namespace(placement.namespace)
             await change.make()
 
     async def _withdraw(self, incoming: Object, *, namespace: str) -> None:
@@ -107,12 +105,6 @@ class Applications:
         if local is not None:
             self._guard.announce(local)
             await self._writer.delete(APPLICATIONS, local, propagation="Background")
-
-    async def _create_namespace(self, name: str) -> None:
-        try:
-            await self._store.create(NAMESPACES, {"metadata": {"name": name}})
-        except AlreadyExistsError:
-            return
 
     # What one change needs of its surroundings.
 

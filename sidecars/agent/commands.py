@@ -4,10 +4,9 @@ from collections.abc import Callable
 
 from argocd.agents.copies import operation_applied, terminated
 from argocd.agents.identity import matches_source, source_uid
-from argocd.agents.messages import Message
 from argocd.agents.namespaces import at_agent
 from argocd.agents.own_annotations import OPERATION_DONE
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Message, Mode
 from argocd.reading import mapping, text
 from kube.resources import APPLICATIONS
 from kube.store import Object

@@ -11,8 +11,7 @@ from argocd.agents.identity import (
     project_action,
     repository_action,
 )
-from argocd.agents.messages import Message, Target
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Message, Mode, Target
 from argocd.reading import text
 from kube.store import Object
 from sidecars.agent.applications import Applications
@@ -20,9 +19,10 @@ from sidecars.agent.commands import Commands
 from sidecars.agent.settings import AgentSettings
 from sidecars.agent.state import AgentState
 from sidecars.mirroring.drift import DriftGuard
-from sidecars.mirroring.kinds import APPLICATION, BY_TARGET, REPOSITORY, SyncedKind, message_of, object_of
+from sidecars.mirroring.kinds import APPLICATION, BY_TARGET, REPOSITORY, SyncedKind, message_of
 from sidecars.mirroring.writer import HasToGoError, MirrorWriter
 from sidecars.wire.events import Event
+from sidecars.wire.json_objects import read_object
 from tiphys import logs
 from tiphys.errors import ObjectError
 
@@ -60,7 +60,7 @@ class AgentIncoming:
             return
         if acceptance is Acceptance.REFUSE:
             raise NotTakenError(f"{event.type} of a {event.target} is nothing that this agent takes")
-        incoming = object_of(event)
+        incoming = read_object(event.payload)
         if kind is APPLICATION:
             if message in {Message.SET_OPERATION, Message.TERMINATE_OPERATION}:
                 await self._commands.carry_out(message, incoming, event)

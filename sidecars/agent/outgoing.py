@@ -7,9 +7,9 @@ from typing import TypeAlias
 
 from argocd.agents.acceptance import Drift, WatchedChange, own_object_changed, status_message
 from argocd.agents.identity import is_managed
-from argocd.agents.messages import Message, differs
+from argocd.agents.messages import differs
 from argocd.agents.own_annotations import requests_on
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Message, Mode
 from argocd.reading import value
 from kube.store import Object
 from sidecars.agent.settings import AgentSettings

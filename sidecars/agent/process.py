@@ -11,7 +11,7 @@ from sidecars.agent.agent import Agent
 from sidecars.agent.settings import AgentSettings
 from sidecars.metrics import argocd_agent
 from sidecars.metrics.per_peer import agent_figures
-from sidecars.mirroring import link as linking
+from sidecars.mirroring.link import Link
 from sidecars.process.leadership import Leadership, ReplicaOptions
 from sidecars.wire.client.dialer import AgentConnection, DialOptions
 from sidecars.wire.client.reconnect import ConnectionStatus, Reconnector
@@ -82,7 +82,7 @@ class AgentProcess:
             await agent.ready.wait()
             group.create_task(reconnecting.run(serve), name="connection")
 
-    def _links(self) -> list[tuple[str, linking.Link]]:
+    def _links(self) -> list[tuple[str, Link]]:
         return [] if self._agent is None else [(self._agent.agent_state.name, self._agent.link)]
 
     def _noted(self, link: ConnectionStatus) -> None:

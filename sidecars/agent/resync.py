@@ -1,27 +1,24 @@
 """What an agent asks and answers so that both ends have the same: by comparison, or by resync messages."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 from functools import partial
 
 from argocd.agents.checksums import ResourceKey, inventory_checksum, resource_key
 from argocd.agents.identity import is_managed
-from argocd.agents.messages import Message
 from argocd.agents.namespaces import PeerUnknownError
 from argocd.agents.project_copies import bare_name
 from argocd.agents.resync import (
     ResyncError,
-    ResyncMessage,
     Side,
     UpdateRequest,
-    accepts,
     answer_to,
     namespace_to_look_in,
     request_about,
     request_for,
-    resources_to_tell,
     what_is_gone,
 )
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Message, Mode
 from argocd.reading import text
 from kube.store import Object
 from sidecars.agent.incoming import NotTakenError
@@ -31,19 +28,20 @@ from sidecars.agent.state import AgentState
 from sidecars.delivery.comparison import Difference
 from sidecars.mirroring.inventories import SPECS, STATUS
 from sidecars.mirroring.kinds import APPLICATION, BY_TRACKED, PROJECT, SyncedKind
-from sidecars.mirroring.link import Link, Telling
+from sidecars.mirroring.link import Link, SendAttempt
+from sidecars.mirroring.resync import Resync
 from sidecars.mirroring.resync_events import (
+    ROUND_INTERVALS,
     ResyncEvents,
-    read_list_request,
-    read_resource,
-    read_update_request,
-    resync_message,
+    ResyncRound,
 )
-from sidecars.mirroring.resync_rounds import ResyncRound
 from sidecars.wire.events import Event
 
+QUESTION_SECONDS = 0.5
+"""Between two questions of a round: a fifth of what such a principal can deal with."""
 
-class AgentResync:
+
+class AgentResync(Resync[Link]):
     def __init__(
         self,
         *,
@@ -53,9 +51,9 @@ class AgentResync:
         tell: Tell,
         clock: Callable[[], float],
     ) -> None:
+        super().__init__(side=Side.AGENT, events=events)
         self._settings = settings
         self._agent_state = agent_state
-        self._events = events
         self._tell = tell
         self._clock = clock
         self._asked = False
@@ -74,7 +72,7 @@ class AgentResync:
             for tell in self.everything(link):
                 tell()  # what finds no room is told once more by the link
 
-    def everything(self, link: Link) -> Iterator[Telling]:
+    def everything(self, link: Link) -> Iterator[SendAttempt]:
         """For a principal that does not compare: the first time, and when something found no room."""
         if self._settings.mode is Mode.AUTONOMOUS:
             for kind, item in self._agent_state.own():
@@ -88,10 +86,20 @@ class AgentResync:
             if kind is APPLICATION:
                 yield partial(self._tell_status, namespace, name)
 
-    def now_and_then(self, link: Link) -> Iterator[Telling]:
-        """For a principal that does not compare: as if this process had just begun, but without the state that
-        a checksum shows to be the same.
+    async def ask_now_and_then(self, link: Link) -> None:
+        """Of a principal that does not compare. It deals with its agent's events one by one, some ten a second:
+        the questions of a round are spread over the time until the next.
         """
+        questions = list(self._questions(link))
+        seconds = self._settings.compare_seconds * (ROUND_INTERVALS - 1)
+        for ask in questions:
+            if not link.connected:
+                return
+            ask()  # what finds no room is told once more by the link
+            await asyncio.sleep(max(QUESTION_SECONDS, seconds / len(questions)))
+
+    def _questions(self, link: Link) -> Iterator[SendAttempt]:
+        """As if this process had just begun, but without the state that a checksum shows to be the same."""
         began = self._clock()
         if self._settings.mode is Mode.AUTONOMOUS:
             yield partial(self._begin_round, link)
@@ -123,8 +131,9 @@ class AgentResync:
             else:
                 self._told[place] = self._clock()
 
-    def done(self, event: Event) -> None:
-        self._round.done(event)
+    def question_heard(self) -> None:
+        """The one that begins a round."""
+        self._round.heard()
 
     def _begin_round(self, link: Link) -> bool:
         for kind, name, _ in map(self._agent_state.naming.parsed, self._round.lacking):
@@ -168,35 +177,30 @@ class AgentResync:
 
     # Resync messages.
 
-    def resync(self, link: Link, event: Event) -> None:
-        message = resync_message(event)
-        if not accepts(Side.AGENT, message, mode=self._settings.mode):
-            raise NotTakenError(f"{message} is nothing that {self._settings.mode} agents answer")
-        if message is ResyncMessage.REQUEST_LIST:
-            self._answer_list(link, checksum=read_list_request(event))
-        elif message is ResyncMessage.REQUEST_UPDATE:
-            self._answer(read_update_request(event))
-        elif message is ResyncMessage.RESOURCE:
-            self._ask_about(link, read_resource(event))
-        else:
-            self._ask_updates(link)
+    def _mode(self, peer: Link) -> Mode:
+        return self._settings.mode
 
-    def _answer_list(self, link: Link, *, checksum: bytes | None) -> None:
+    def _send(self, peer: Link, event: Event) -> bool:
+        return peer.send(event)
+
+    def _not_accepted(self, peer: Link, message: Message) -> NotTakenError:
+        return NotTakenError(f"{message.word} is nothing that {self._settings.mode} agents answer")
+
+    def _answer_list(self, peer: Link, *, checksum: bytes | None) -> None:
         """A principal may count its mirrors by their names or by ours: two equal inventories are, either way."""
         own = [resource_key(kind.tracked, item) for kind, item in self._agent_state.own()]
         if own and checksum == inventory_checksum(own):
             return
-        for key in resources_to_tell(list(self._tracked()), checksum=checksum):
-            link.send(self._events.resource(key))
+        super()._answer_list(peer, checksum=checksum)
 
-    def _tracked(self) -> Iterator[ResourceKey]:
+    def _tracked(self, peer: Link) -> Iterator[ResourceKey]:
         """As argocd-agent's principal calls its mirrors."""
         for kind, item in self._agent_state.own():
             mirror = self._agent_state.at_principal(kind, item)
             key = resource_key(kind.tracked, mirror if mirror is not None else item)
             yield ResourceKey(key.kind, key.name, key.uid, self._settings.namespace)
 
-    def _answer(self, request: UpdateRequest) -> None:
+    def _answer(self, peer: Link, request: UpdateRequest) -> None:
         kind = BY_TRACKED.get(request.kind)
         if kind not in (PROJECT, APPLICATION):
             raise NotTakenError(f"{request.kind[:40]!r} is no kind that an autonomous agent has")
@@ -215,7 +219,7 @@ class AgentResync:
             # A request without a checksum: it is not there, and only a creation makes it.
             self._tell(Message.CREATE if not request.checksum else message, kind, local)
 
-    def _ask_about(self, link: Link, resource: ResourceKey) -> None:
+    def _request_about(self, peer: Link, resource: ResourceKey) -> UpdateRequest | None:
         kind = BY_TRACKED.get(resource.kind)
         if kind is None:
             raise NotTakenError(f"{resource.kind[:40]!r} is no kind that is kept in step")
@@ -231,7 +235,7 @@ class AgentResync:
         )
         local = self._agent_state.get(kind, name=resource.name, namespace=namespace)
         try:
-            request = request_about(
+            return request_about(
                 resource,
                 local,
                 peer_namespace=self._agent_state.principal_namespace,
@@ -239,12 +243,10 @@ class AgentResync:
             )
         except (ResyncError, PeerUnknownError) as error:
             raise NotTakenError(str(error)) from error
-        if request is not None:
-            link.send(self._events.update_request(request))
 
-    def _ask_updates(self, link: Link) -> None:
+    def _ask_updates(self, peer: Link) -> None:
         for kind, item in self._agent_state.copies():
-            self._ask_update(link, kind, item["metadata"]["name"], item["metadata"]["namespace"])
+            self._ask_update(peer, kind, item["metadata"]["name"], item["metadata"]["namespace"])
 
     def _ask_update(self, link: Link, kind: SyncedKind, name: str, namespace: str) -> bool:
         item = self._agent_state.get(kind, name=name, namespace=namespace)

@@ -5,7 +5,8 @@ from enum import StrEnum
 
 from argocd import names
 from argocd.agents.identity import Adoption, Mismatch
-from argocd.agents.routing import AgentMapping, Mode, namespace_is_allowed
+from argocd.agents.routing import AgentMapping, namespace_is_allowed
+from argocd.agents.vocabulary import Mode
 
 COMPARE_SECONDS = 600.0
 

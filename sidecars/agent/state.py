@@ -9,7 +9,8 @@ from argocd.agents.copies import application_at_principal
 from argocd.agents.identity import is_managed
 from argocd.agents.namespaces import PeerUnknownError, as_told_to_peer
 from argocd.agents.project_copies import NameTooLongError, project_at_principal
-from argocd.agents.routing import Mode, project_of_repository
+from argocd.agents.routing import project_of_repository
+from argocd.agents.vocabulary import Mode
 from argocd.reading import text
 from kube.cache import Cache
 from kube.projections import without_managed_fields
@@ -17,8 +18,7 @@ from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, SECRETS
 from kube.store import Object, Store
 from sidecars.agent.settings import AgentSettings
 from sidecars.delivery.timing import Timing
-from sidecars.mirroring.inventories import SPECS, STATUS, Digests
-from sidecars.mirroring.keys import Naming
+from sidecars.mirroring.inventories import SPECS, STATUS, Digests, Inventories
 from sidecars.mirroring.kinds import (
     APPLICATION,
     GPG_KEYS,
@@ -26,6 +26,7 @@ from sidecars.mirroring.kinds import (
     PROJECT,
     REPOSITORIES,
     REPOSITORY,
+    Naming,
     SyncedKind,
     digest,
     status_digest,
@@ -136,6 +137,12 @@ class AgentState:
             except PeerUnknownError:
                 namespace = text(item, "metadata", "namespace")
         return self.naming.key(kind, text(item, "metadata", "name"), namespace=namespace)
+
+    def inventories(self) -> Inventories:
+        entries = {SPECS: self.specs}
+        if self.settings.mode is Mode.MANAGED:
+            entries[STATUS] = self.statuses
+        return Inventories(entries, version=lambda: self.changes)
 
     def specs(self) -> Iterator[tuple[str, bytes]]:
         if self.settings.mode is Mode.MANAGED:

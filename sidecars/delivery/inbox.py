@@ -11,10 +11,17 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from sidecars.delivery.dead_letters import Bury, is_buried, say
 from sidecars.delivery.lanes import Lane, key_of, lane_of, supersedes
 from sidecars.delivery.observers import InboxObserver
-from sidecars.delivery.outcomes import DeadLetter, DeadLetterReason, DeliveryVerdict, Judge, judge
+from sidecars.delivery.outcomes import (
+    DeadLetter,
+    DeadLetterReason,
+    DeliveryVerdict,
+    Report,
+    is_reported,
+    judge,
+    log_dead_letter,
+)
 from sidecars.delivery.seen import SeenEvents, SeenLimits, Sighting
 from sidecars.delivery.timing import Backoff, Budget, Timing
 from sidecars.wire import trace_context
@@ -46,7 +53,7 @@ Handle = Callable[[Event], Awaitable[None]]
 """Applies an event. Returning means that it is durable; an exception is judged."""
 
 
-async def _no_grave(letter: DeadLetter) -> None:
+async def _not_reported(letter: DeadLetter) -> None:
     """The log line and the metric are all there is."""
 
 
@@ -56,7 +63,7 @@ _USUAL = InboxLimits()
 _REAL = Timing()
 
 
-class _Parcel:
+class _Entry:
     __slots__ = ("arrived", "attempts", "event", "seen")
 
     def __init__(self, event: Event, seen: Sighting, *, arrived: float) -> None:
@@ -69,18 +76,18 @@ class _Parcel:
 class _Line:
     """One object's events, first in front; it exists only while there are any."""
 
-    __slots__ = ("busy", "due", "parcels")
+    __slots__ = ("busy", "due", "entries")
 
     def __init__(self) -> None:
-        self.parcels: list[_Parcel] = []
+        self.entries: list[_Entry] = []
         self.busy = False  # a worker has the first, or a place in the ready queue has
         self.due = 0.0  # not before this, after a failure
 
 
 class Inbox:
     __slots__ = (
-        "_acknowledge", "_active", "_budget", "_bury", "_bytes", "_delayed", "_failure", "_gate", "_handle", "_judge", "_limits", "_lines",
-        "_memory", "_observer", "_pending", "_ready", "_room", "_settled", "_timer", "_timing", "_workers",
+        "_acknowledge", "_active", "_budget", "_bytes", "_delayed", "_failure", "_gate", "_handle", "_limits", "_lines",
+        "_memory", "_observer", "_pending", "_ready", "_report", "_room", "_settled", "_timer", "_timing", "_workers",
         "peer",
     )  # fmt: skip
 
@@ -90,8 +97,7 @@ class Inbox:
         peer: str,
         handle: Handle,
         acknowledge: Callable[[Event], object],
-        bury: Bury = _no_grave,
-        judge: Judge = judge,
+        report: Report = _not_reported,
         limits: InboxLimits = _USUAL,
         gate: asyncio.Semaphore | None = None,
         budget: Budget | None = None,
@@ -104,8 +110,7 @@ class Inbox:
         self.peer = peer
         self._handle = handle
         self._acknowledge = acknowledge
-        self._bury = bury
-        self._judge = judge
+        self._report = report
         self._limits = limits
         self._gate = gate
         self._budget = budget
@@ -150,7 +155,7 @@ class Inbox:
             return
         line = self._lines.setdefault(seen.key, _Line())
         self._relieve(line, event)
-        line.parcels.append(_Parcel(event, seen, arrived=self._timing.monotonic()))
+        line.entries.append(_Entry(event, seen, arrived=self._timing.monotonic()))
         self._pending.add(seen.fingerprint)
         self._charge(event.cost)
         self._offer(seen.key, line)
@@ -198,13 +203,13 @@ class Inbox:
         But not what stands before a command, which was given for that state.
         """
         first = 1 if line.busy else 0
-        for parcel in reversed(line.parcels[first:]):
-            if supersedes(event, parcel.event):
-                line.parcels.remove(parcel)
-                self._done(parcel)
-            elif lane_of(parcel.event) is Lane.COMMAND:
+        for entry in reversed(line.entries[first:]):
+            if supersedes(event, entry.event):
+                line.entries.remove(entry)
+                self._done(entry)
+            elif lane_of(entry.event) is Lane.COMMAND:
                 break
-        if not line.parcels:
+        if not line.entries:
             line.due = 0.0
 
     def _offer(self, key: str, line: _Line) -> None:
@@ -249,10 +254,10 @@ class Inbox:
             while self._ready:
                 key = self._ready.pop(0)
                 line = self._lines[key]
-                with trace_context.following(line.parcels[0].event):
-                    await self._deal_with(key, line, line.parcels[0])
+                with trace_context.following(line.entries[0].event):
+                    await self._deal_with(key, line, line.entries[0])
                 line.busy = False
-                if line.parcels:
+                if line.entries:
                     self._offer(key, line)
                 else:
                     del self._lines[key]
@@ -268,17 +273,17 @@ class Inbox:
             self._failure = worker.exception()
             log.error("inbox worker died", **{logs.PEER: self.peer}, exc_info=self._failure)
 
-    async def _deal_with(self, key: str, line: _Line, parcel: _Parcel) -> None:
-        if not self._memory.knows(parcel.seen):  # or something newer was applied since it arrived
+    async def _deal_with(self, key: str, line: _Line, entry: _Entry) -> None:
+        if not self._memory.knows(entry.seen):  # or something newer was applied since it arrived
             try:
-                await self._apply(parcel.event)
+                await self._apply(entry.event)
             except Exception as error:  # noqa: BLE001 - whatever a handler raises is judged, the line goes on
-                await self._failed(key, line, parcel, error)
+                await self._failed(key, line, entry, error)
                 return
-            self._observer.handled(self.peer, parcel.event, self._timing.monotonic() - parcel.arrived)
+            self._observer.handled(self.peer, entry.event, self._timing.monotonic() - entry.arrived)
         line.due = 0.0
-        line.parcels.remove(parcel)
-        self._done(parcel)
+        line.entries.remove(entry)
+        self._done(entry)
 
     async def _apply(self, event: Event) -> None:
         async with self._gate or _NO_GATE, asyncio.timeout(self._limits.handling_seconds):
@@ -290,43 +295,43 @@ class Inbox:
                     raise
                 raise RuntimeError("the handler cancelled itself") from error
 
-    async def _failed(self, key: str, line: _Line, parcel: _Parcel, error: Exception) -> None:
-        parcel.attempts += 1
+    async def _failed(self, key: str, line: _Line, entry: _Entry, error: Exception) -> None:
+        entry.attempts += 1
         now = self._timing.monotonic()
-        verdict = self._judge(error)
+        verdict = judge(error)
         if verdict is DeliveryVerdict.CRASH:
-            self._observer.crashed(self.peer, parcel.event, error)
-            fields = {logs.PEER: self.peer, logs.KEY: key, logs.KIND: parcel.event.type}
+            self._observer.crashed(self.peer, entry.event, error)
+            fields = {logs.PEER: self.peer, logs.KEY: key, logs.KIND: entry.event.type}
             log.error("handler crashed", **fields, exc_info=error)
-        reason = self._given_up(verdict, parcel, now)
+        reason = self._given_up(verdict, entry, now)
         if reason is None:
-            self._observer.retried(self.peer, parcel.event, error)
-            line.due = now + self._limits.retry.delay(parcel.attempts, self._timing.random)
+            self._observer.retried(self.peer, entry.event, error)
+            line.due = now + self._limits.retry.delay(entry.attempts, self._timing.random)
             return
         letter = DeadLetter(
-            peer=self.peer, key=key, event=parcel.event, reason=reason, error=error, attempts=parcel.attempts
+            peer=self.peer, key=key, event=entry.event, reason=reason, error=error, attempts=entry.attempts
         )
-        say(letter)
+        log_dead_letter(letter)
         self._observer.dead_letter(letter)
-        await is_buried(letter, self._bury, within=self._limits.handling_seconds)
+        await is_reported(letter, self._report, within=self._limits.handling_seconds)
         line.due = 0.0
-        line.parcels.remove(parcel)
-        self._done(parcel)
+        line.entries.remove(entry)
+        self._done(entry)
 
-    def _given_up(self, verdict: DeliveryVerdict, parcel: _Parcel, now: float) -> DeadLetterReason | None:
+    def _given_up(self, verdict: DeliveryVerdict, entry: _Entry, now: float) -> DeadLetterReason | None:
         if verdict is DeliveryVerdict.REJECT:
             return DeadLetterReason.REJECTED
-        if verdict is DeliveryVerdict.CRASH and parcel.attempts >= self._limits.crashes:
+        if verdict is DeliveryVerdict.CRASH and entry.attempts >= self._limits.crashes:
             return DeadLetterReason.CRASHED
-        if now - parcel.arrived >= self._limits.patience_seconds:
+        if now - entry.arrived >= self._limits.patience_seconds:
             return DeadLetterReason.EXHAUSTED
         return None
 
-    def _done(self, parcel: _Parcel) -> None:
-        self._memory.remember(parcel.seen)
-        self._pending.discard(parcel.seen.fingerprint)
-        self._charge(-parcel.event.cost)
-        self._acknowledge(parcel.event)
+    def _done(self, entry: _Entry) -> None:
+        self._memory.remember(entry.seen)
+        self._pending.discard(entry.seen.fingerprint)
+        self._charge(-entry.event.cost)
+        self._acknowledge(entry.event)
         if self._room is not None and not self._room.done():
             self._room.set_result(None)
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol, TypeVar
 
-from sidecars.wire.events import OBJECT_TARGETS, Event, EventType
+from argocd.agents.vocabulary import OBJECT_TARGETS, Message
+from sidecars.wire.events import Event
 
 ORDER = "tiphysorder"
 """The attribute that numbers what an outbox sends: `<incarnation>.<number>`.
@@ -33,17 +34,17 @@ class Lane(IntEnum):
 # Of these the newest says all that the older ones said. A create is state too, but stays: a Go principal
 # ignores the update of an Application that it has not been told to create.
 COMPACTED = frozenset(
-    {EventType.SPEC_UPDATE, EventType.STATUS_UPDATE, EventType.CLUSTER_CACHE_INFO_UPDATE},
+    {Message.SPEC_UPDATE, Message.STATUS_UPDATE, Message.CLUSTER_CACHE_INFO_UPDATE},
 )
-_STATE = COMPACTED | {EventType.CREATE}
-_HEARTBEATS = frozenset({EventType.PING, EventType.PONG})
+_STATE = COMPACTED | {Message.CREATE}
+_HEARTBEATS = frozenset({Message.PING, Message.PONG})
 
 
 def lane_of(event: Event) -> Lane:
     """Whatever is not known to be state is a command: it is never merged with another."""
     if event.type in _STATE:
         return Lane.STATE
-    if event.type == EventType.PROCESSED:
+    if event.type == Message.PROCESSED:
         return Lane.ACKNOWLEDGEMENT
     if event.type in _HEARTBEATS:
         return Lane.HEARTBEAT
@@ -54,7 +55,7 @@ def key_of(event: Event) -> str:
     """Events with the same key stay in order. An object keeps its key when it is recreated with a new uid."""
     if event.target in OBJECT_TARGETS and event.subject:
         return f"{event.target}/{event.subject}"
-    if event.type == EventType.CLUSTER_CACHE_INFO_UPDATE:
+    if event.type == Message.CLUSTER_CACHE_INFO_UPDATE:
         return event.target
     return event.resource_id
 
@@ -78,8 +79,8 @@ def supersedes(newer: Event, older: Event) -> bool:
 
     The deletion of an earlier uid is not undone by that of a later one: the peer may still have the former.
     """
-    if newer.type == EventType.DELETE:
-        return older.type != EventType.DELETE or older.resource_id == newer.resource_id
+    if newer.type == Message.DELETE:
+        return older.type != Message.DELETE or older.resource_id == newer.resource_id
     return newer.type in COMPACTED and newer.type == older.type
 
 

@@ -9,11 +9,12 @@ import asyncio
 from dataclasses import dataclass, field
 from uuid import uuid4
 
+from argocd.agents.vocabulary import OBJECT_TARGETS, Message
 from sidecars.delivery.lanes import ORDER, Lane, Order, key_of, lane_of
 from sidecars.delivery.observers import OutboxFigures, OutboxObserver, OverflowedKeys
 from sidecars.delivery.timing import Backoff, Budget, Timing
 from sidecars.delivery.tracks import Resends, Track, TrackEntry
-from sidecars.wire.events import OBJECT_TARGETS, Event, EventType
+from sidecars.wire.events import Event
 from tiphys.errors import CallError
 
 
@@ -218,7 +219,7 @@ class Outbox:
         return False
 
     def _is_premature(self, event: Event, lane: Lane) -> bool:
-        if lane is not Lane.COMMAND or event.target not in OBJECT_TARGETS or event.type == EventType.DELETE:
+        if lane is not Lane.COMMAND or event.target not in OBJECT_TARGETS or event.type == Message.DELETE:
             return False
         return self._everything or key_of(event) in self._marks
 

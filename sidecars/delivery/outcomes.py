@@ -1,12 +1,19 @@
-"""What became of an event: applied, to be tried again, or never to be applied."""
+"""What became of an event: applied, to be tried again, or never to be applied. Such a dead letter is said in the
+log, and then reported where people look.
+"""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 
+from argocd.agents.vocabulary import Target
 from kube.errors import ApiError, BadRequestError, ForbiddenError, InvalidError, NotFoundError
-from sidecars.wire.events import Event, Target
+from sidecars.wire.events import Event
+from tiphys import logs
 from tiphys.errors import CallError, ObjectError, SurroundingsError
+
+log = logs.get_logger()
 
 
 class DeliveryVerdict(Enum):
@@ -44,9 +51,6 @@ def judge(error: Exception) -> DeliveryVerdict:
     return DeliveryVerdict.CRASH
 
 
-Judge = Callable[[Exception], DeliveryVerdict]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
     """An event that is given up without being applied: whoever gets this says so where people look."""
@@ -66,3 +70,27 @@ class DeadLetter:
         if self.event.target == Target.REPOSITORY and self.reason is not DeadLetterReason.UNSENDABLE:
             return type(self.error).__name__
         return str(self.error) or type(self.error).__name__
+
+
+Report = Callable[[DeadLetter], Awaitable[None]]
+"""Reports a dead letter where people look, for example as a condition of the object."""
+
+
+def log_dead_letter(letter: DeadLetter) -> None:
+    outcome = {logs.REASON: letter.reason, logs.COUNT: letter.attempts, logs.ERROR: letter.message}
+    log.warning("dead letter", **_fields(letter), **outcome)
+
+
+async def is_reported(letter: DeadLetter, report: Report, *, within: float) -> bool:
+    """Whether the report was made; an error of it is logged, for whatever comes next must not wait."""
+    try:
+        async with asyncio.timeout(within):
+            await report(letter)
+    except Exception as error:  # noqa: BLE001 - the log line about the letter stands
+        log.warning("dead letter not reported", **_fields(letter), **{logs.ERROR: logs.describe(error)})
+        return False
+    return True
+
+
+def _fields(letter: DeadLetter) -> dict[str, str]:
+    return {logs.PEER: letter.peer, logs.KEY: letter.key, logs.KIND: letter.event.type}

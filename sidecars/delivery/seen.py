@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Generic, TypeVar
 
+from argocd.agents.vocabulary import Message
 from sidecars.delivery.lanes import Lane, Order, key_of, lane_of
-from sidecars.wire.events import SENT_AT, Event, EventType
+from sidecars.wire.events import SENT_AT, Event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +37,7 @@ class Sighting:
         self.key = key_of(event)
         self.order = Order.of(event)
         # Deletions have the commands' lane, but may be done again like state.
-        self.once = lane_of(event) is Lane.COMMAND and event.type != EventType.DELETE
+        self.once = lane_of(event) is Lane.COMMAND and event.type != Message.DELETE
         sent = "" if self.once else event.extensions.get(SENT_AT, "")
         self.fingerprint = _number(f"{event.type}\n{event.resource_id}\n{event.event_id}\n{sent}")
         self.track = 0 if self.order is None else _number(self.key)

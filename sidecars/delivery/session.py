@@ -159,24 +159,6 @@ class Queues:
             if self._session is session:
                 self._session = None
 
-    def disconnect(self) -> None:
-        """Ends the present stream, if there is one; its `serve` returns `STOPPED`."""
-        if self._session is not None:
-            self._session.end(Ending.STOPPED)
-
-    async def drain(self, seconds: float) -> bool:
-        """Lets what is there be delivered and dealt with; False where the time was too short.
-
-        The caller has stopped adding events, and disconnects afterwards.
-        """
-        try:
-            async with asyncio.timeout(seconds):
-                await self.inbox.settled()
-                await self.outbox.settled()
-        except TimeoutError:
-            return False
-        return True
-
     async def close(self) -> None:
         """The peer is gone for good, or the process ends."""
         session = self._session

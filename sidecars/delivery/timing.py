@@ -7,12 +7,16 @@ from datetime import UTC, datetime
 from random import Random
 
 
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
     """The clocks and the dice; a simulation brings its own. All peers of a process share one."""
 
     monotonic: Callable[[], float] = time.monotonic
-    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    now: Callable[[], datetime] = _utc_now
     random: Random = field(default_factory=Random)
 
 

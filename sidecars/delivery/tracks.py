@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 
+from argocd.agents.vocabulary import Message
 from sidecars.delivery.lanes import Lane, compact, supersedes
-from sidecars.wire.events import Event, EventType
+from sidecars.wire.events import Event
 
 
 class TrackEntry:
@@ -47,7 +48,7 @@ class Track:
         """What would wait then. State does not overtake a command: that meant the state before it."""
         if not self.waiting:
             return [entry]
-        if entry.type == EventType.DELETE:
+        if entry.type == Message.DELETE:
             return [*(old for old in self.waiting if not supersedes(entry.event, old.event)), entry]
         start = len(self.waiting)
         while start and self.waiting[start - 1].lane is not Lane.COMMAND:

@@ -3,9 +3,8 @@
 import asyncio
 from contextvars import Context
 
-from sidecars.delivery.dead_letters import Bury, is_buried, say
 from sidecars.delivery.lanes import key_of
-from sidecars.delivery.outcomes import DeadLetter
+from sidecars.delivery.outcomes import DeadLetter, Report, is_reported, log_dead_letter
 from sidecars.wire.events import Event
 
 # The oldest is said again then; a peer that takes so little of so much has another problem.
@@ -17,10 +16,10 @@ REPORT_SECONDS = 60.0
 class UnsentKeys:
     """Comparisons find such an object again and again: it is news once, and again after it got through."""
 
-    __slots__ = ("_bury", "_known", "_reporting", "_waiting")
+    __slots__ = ("_known", "_report", "_reporting", "_waiting")
 
-    def __init__(self, bury: Bury) -> None:
-        self._bury = bury
+    def __init__(self, report: Report) -> None:
+        self._report = report
         self._known: dict[str, None] = {}
         self._waiting: list[DeadLetter] = []
         self._reporting: asyncio.Task[None] | None = None
@@ -31,7 +30,7 @@ class UnsentKeys:
         self._known[letter.key] = None
         if len(self._known) > MAX_REMEMBERED:
             del self._known[next(iter(self._known))]
-        say(letter)
+        log_dead_letter(letter)
         if len(self._waiting) < MAX_REMEMBERED:
             self._waiting.append(letter)
         if self._reporting is None:
@@ -51,7 +50,7 @@ class UnsentKeys:
         try:
             while self._waiting:
                 letter = self._waiting.pop(0)
-                if not await is_buried(letter, self._bury, within=REPORT_SECONDS):
+                if not await is_reported(letter, self._report, within=REPORT_SECONDS):
                     self._known.pop(letter.key, None)  # the next time is another try
         finally:
             self._reporting = None

@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from sidecars.wire.events import OBJECT_TARGETS, PREFIX, Event, Target
+from argocd.agents.vocabulary import OBJECT_TARGETS, PREFIX, Target
+from sidecars.wire.events import Event
 from tiphys import metrics
 
 if TYPE_CHECKING:

@@ -34,12 +34,10 @@ class DriftGuard:
         writer: MirrorWriter,
         workqueue: WorkQueue,
         restored: Callable[[SyncedKind, Object, Object], Object] = lambda _kind, copy, _lost: copy,
-        repaired: Callable[[SyncedKind, Drift], None] = lambda _kind, _drift: None,
     ) -> None:
         self._writer = writer
         self._workqueue = workqueue
         self._restored = restored
-        self._repaired = repaired
         self._expected: dict[Key, Object] = {}
         self._announced: set[str] = set()
 
@@ -104,13 +102,11 @@ class DriftGuard:
             if expected is None:  # withdrawn meanwhile
                 return None
             if local is None:
-                self._repaired(kind, Drift.RESTORE)
                 return self._restored(kind, expected, lost) if lost is not None else expected
             if value(local, "metadata", "deletionTimestamp") is not None:
                 return None  # it comes back when it is gone
             if drift_of(local, expected=value(expected, kind.content), content=kind.content) is Drift.NONE:
                 return None
-            self._repaired(kind, Drift.REVERT)
             return {**local, kind.content: expected[kind.content]}
 
         local = await self._writer.get(kind.resource, name=name, namespace=namespace)

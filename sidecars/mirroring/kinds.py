@@ -8,17 +8,16 @@ from typing import Any
 import orjson
 
 from argocd import names
-from argocd.agents.checksums import ChecksumError, TrackedKind, spec_checksum
+from argocd.agents.checksums import ChecksumError, spec_checksum
 from argocd.agents.identity import source_uid
-from argocd.agents.messages import Message, Target
 from argocd.agents.own_annotations import MARKS, annotations_without, requests_on
+from argocd.agents.routing import AgentMapping
+from argocd.agents.vocabulary import OBJECT_MESSAGES, TRACKED_AS, Message, Mode, Target
 from argocd.reading import mapping, value
 from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, SECRETS
-from kube.store import Object, Resource
+from kube.store import Resource
 from sidecars.wire.errors import MalformedError
-from sidecars.wire.events import PREFIX, Event, EventType, object_event
-from sidecars.wire.events import Target as WireTarget
-from sidecars.wire.json_objects import read_object
+from sidecars.wire.events import Event
 
 RESTORED = "tiphysrestored"
 """An extension attribute: this operation may have been given before, by a principal that has restarted."""
@@ -29,16 +28,20 @@ DIGEST_BYTES = 16
 @dataclass(frozen=True, slots=True)
 class SyncedKind:
     target: Target
-    tracked: TrackedKind
     resource: Resource
     content: str
     """The field that says what the object is."""
 
+    @property
+    def tracked(self) -> str:
+        """How resync messages call it."""
+        return TRACKED_AS[self.target]
 
-PROJECT = SyncedKind(Target.PROJECT, TrackedKind.PROJECT, APP_PROJECTS, "spec")
-APPLICATION = SyncedKind(Target.APPLICATION, TrackedKind.APPLICATION, APPLICATIONS, "spec")
-REPOSITORY = SyncedKind(Target.REPOSITORY, TrackedKind.REPOSITORY, SECRETS, "data")
-GPG_KEYS = SyncedKind(Target.GPG_KEYS, TrackedKind.GPG_KEYS, CONFIG_MAPS, "data")
+
+PROJECT = SyncedKind(Target.PROJECT, APP_PROJECTS, "spec")
+APPLICATION = SyncedKind(Target.APPLICATION, APPLICATIONS, "spec")
+REPOSITORY = SyncedKind(Target.REPOSITORY, SECRETS, "data")
+GPG_KEYS = SyncedKind(Target.GPG_KEYS, CONFIG_MAPS, "data")
 
 KINDS = (PROJECT, APPLICATION, REPOSITORY, GPG_KEYS)
 BY_TARGET: Mapping[str, SyncedKind] = {kind.target: kind for kind in KINDS}
@@ -49,38 +52,40 @@ REPOSITORIES = f"{names.SECRET_TYPE} in ({names.SECRET_TYPE_REPOSITORY},{names.S
 GPG_KEYS_ONLY = f"metadata.name={names.ARGOCD_GPG_KEYS_CM}"
 
 
-def event_about(
-    message: Message,
-    kind: SyncedKind,
-    obj: Mapping[str, Any],
-    *,
-    source: str = "",
-    principal_uid: str = "",
-    extensions: Mapping[str, str] | None = None,
-) -> Event:
-    return object_event(
-        EventType(PREFIX + message),
-        target=WireTarget(kind.target),
-        obj=obj,
-        source=source,
-        principal_uid=principal_uid,
-        extensions=extensions,
-    )
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """How two ends call the same object when they compare: without what differs between them.
 
+    `namespace` is that at the principal; it counts for Applications only, where one agent's may have several.
+    """
 
-_MESSAGES = frozenset(Message)
+    mode: Mode
+    mapped_by: AgentMapping
+
+    @property
+    def _with_namespace(self) -> bool:
+        return self.mapped_by is AgentMapping.DESTINATION and self.mode is Mode.MANAGED
+
+    def key(self, kind: SyncedKind, name: str, *, namespace: str = "") -> str:
+        if kind is APPLICATION and self._with_namespace:
+            return f"{kind.target}/{namespace}/{name}"
+        return f"{kind.target}/{name}"
+
+    def parsed(self, key: str) -> tuple[SyncedKind, str, str]:
+        """Kind, name, and namespace or nothing."""
+        target, _, rest = key.partition("/")
+        kind = BY_TARGET.get(target)
+        namespace, _, name = rest.rpartition("/")
+        if kind is None or not name:
+            raise MalformedError(f"{key[:80]!r} names nothing that is compared")
+        return kind, name, namespace
 
 
 def message_of(event: Event) -> Message:
-    word = event.type.removeprefix(PREFIX)
-    if word not in _MESSAGES:
+    message = OBJECT_MESSAGES.get(event.type)
+    if message is None:
         raise MalformedError(f"{event.type[:80]!r} says nothing that can happen to a {event.target}")
-    return Message(word)
-
-
-def object_of(event: Event) -> Object:
-    """What the event is about; it has a name, and maps where maps are read."""
-    return read_object(event.payload)
+    return message
 
 
 def digest(kind: SyncedKind, item: Mapping[str, Any], *, with_status: bool = False) -> bytes:

@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import Callable, Iterable
 from contextvars import Context
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
+from argocd.agents.vocabulary import OBJECT_TARGETS
 from sidecars.delivery import comparison
 from sidecars.delivery.comparison import Comparer, ComparisonReport, Difference
-from sidecars.delivery.dead_letters import Bury
-from sidecars.delivery.inbox import Handle, Inbox, InboxLimits
+from sidecars.delivery.inbox import Inbox, InboxLimits
 from sidecars.delivery.lanes import key_of
 from sidecars.delivery.observers import InboxObserver, OutboxObserver
 from sidecars.delivery.outbox import Outbox, OutboxLimits
@@ -20,7 +21,7 @@ from sidecars.metrics.argocd_agent import Figures
 from sidecars.metrics.per_peer import FAILURE, RECEIVED, SENT, STREAM_LOST, SUCCESS, PerPeerMetrics, kind_of
 from sidecars.mirroring.inventories import Inventories
 from sidecars.wire import capabilities, trace_context
-from sidecars.wire.events import OBJECT_TARGETS, Event, acknowledgement, fresh_id
+from sidecars.wire.events import Event, acknowledgement, fresh_id
 from tiphys import logs, metrics
 from tiphys.errors import SurroundingsError
 
@@ -63,6 +64,46 @@ class Runtime:
     gate: asyncio.Semaphore | None = None
 
 
+SendAttempt = Callable[[], bool]
+"""Sends one thing, as it is then; False where there was no room."""
+
+
+class LinkHandler(Protocol):
+    """What an end of the link does about its peer."""
+
+    async def handle(self, event: Event) -> None:
+        """Applies what the peer tells. Returning means that it is durable; an exception is judged."""
+        ...
+
+    def done(self, event: Event) -> None:
+        """Our event needs no more sending: acknowledged, superseded, or never to be sent."""
+        ...
+
+    def repair(self, scope: str, differences: list[Difference]) -> None:
+        """Tells the peer again what it has otherwise."""
+        ...
+
+    def compared(self, report: ComparisonReport) -> None:
+        """A comparison is finished."""
+        ...
+
+    def relieved(self) -> None:
+        """After an overflow there is room again."""
+        ...
+
+    def everything(self) -> Iterable[SendAttempt]:
+        """For a peer that does not compare, after an overflow: told as fast as it fits."""
+        ...
+
+    async def report_unapplied(self, letter: DeadLetter) -> None:
+        """What the peer told and nobody can apply."""
+        ...
+
+    async def report_unsent(self, letter: DeadLetter) -> None:
+        """What the peer can never be told."""
+        ...
+
+
 class _Observer(OutboxObserver, InboxObserver):
     def __init__(self, link: "Link") -> None:
         self._link = link
@@ -71,10 +112,10 @@ class _Observer(OutboxObserver, InboxObserver):
         if event.target in OBJECT_TARGETS:
             PROPAGATION.labels(event.target, SENT).observe(seconds)
         self._link.unsent.got_through(event)
-        self._link.done(event)
+        self._link.handler.done(event)
 
     def superseded(self, peer: str, event: Event) -> None:
-        self._link.done(event)
+        self._link.handler.done(event)
 
     def abandoned(self, peer: str, event: Event, error: Exception) -> None:
         letter = DeadLetter(
@@ -88,7 +129,7 @@ class _Observer(OutboxObserver, InboxObserver):
         self.dead_letter(letter)
         self._link.unsent.report(letter)
         self._link.per_peer.abandoned(event)
-        self._link.done(event)
+        self._link.handler.done(event)
 
     def resent(self, peer: str, event: Event, attempt: int) -> None:
         RESENT.inc()
@@ -105,7 +146,6 @@ class _Observer(OutboxObserver, InboxObserver):
 
     def handled(self, peer: str, event: Event, seconds: float) -> None:
         self._link.figures.received.inc()
-        self._link.applied(event)
         if logs.debugs():
             fields = {logs.KIND: event.target, logs.OPERATION: event.type, logs.KEY: event.subject}
             log.debug("applied", **{logs.PEER: peer}, **fields)
@@ -114,47 +154,24 @@ class _Observer(OutboxObserver, InboxObserver):
             PROPAGATION.labels(event.target, RECEIVED).observe(max(0.0, passed))
 
 
-Telling = Callable[[], bool]
-"""Says one thing, as it is then; False where there was no room."""
-
-
 class Link:
-    """`handle` applies what the peer tells; `found` tells it again what it has otherwise. After an overflow, when
-    there is room again (`relieved`), a peer that does not compare is told `everything`, as fast as it fits.
-    `bury` reports what the peer told and nobody can apply, `bury_unsent` what the peer can never be told.
-    """
-
     def __init__(
         self,
         *,
         peer: str,
-        handle: Handle,
-        bury: Bury,
-        bury_unsent: Bury,
-        listings: Inventories,
-        found: Callable[[str, list[Difference]], None],
-        compared: Callable[[ComparisonReport], None] = lambda _: None,
-        done: Callable[[Event], None] = lambda _: None,
-        everything: Callable[[], Iterable[Telling]] = lambda: (),
-        relieved: Callable[[], None] = lambda: None,
-        applied: Callable[[Event], None] = lambda _: None,
+        handler: LinkHandler,
+        inventories: Inventories,
         figures: Figures,
         runtime: Runtime,
         source: str = "",
     ) -> None:
-        self._handle_event = handle
-        self._listings = listings
-        self._found = found
-        self._compared = compared
-        self.done = done
-        self.applied = applied
+        self.handler = handler
+        self._inventories = inventories
         self.figures = figures
         self.timing = runtime.timing
         self.per_peer = PerPeerMetrics()
-        self.unsent = UnsentKeys(bury_unsent)
+        self.unsent = UnsentKeys(handler.report_unsent)
         self._connected_at = 0.0
-        self._everything = everything
-        self._relieved = relieved
         self._source = source
         self._repairing: asyncio.Task[None] | None = None
         self._overflowed_again = self._telling = False
@@ -173,8 +190,8 @@ class Link:
         self.inbox = Inbox(
             peer=peer,
             handle=self._handle,
-            acknowledge=lambda event: self.outbox.add(acknowledgement(event, source=source)),
-            bury=bury,
+            acknowledge=self._acknowledge,
+            report=handler.report_unapplied,
             limits=runtime.inbox,
             gate=runtime.gate,
             budget=runtime.arrived,
@@ -183,7 +200,7 @@ class Link:
         )
         self.peer = Queues(outbox=self.outbox, inbox=self.inbox)
         self.comparer = Comparer(
-            inventories=listings,
+            inventories=inventories,
             send=self.outbox.add,
             found=self._differ,
             finished=self._finished,
@@ -249,16 +266,16 @@ class Link:
         self._overflowed_again = False
         self.outbox.take_marks()
         self.comparer.want_unanswered()
-        self._relieved()
+        self.handler.relieved()
         if self.compares:
             self.compare(*self._scopes)
             return
-        for tell in list(self._everything()):
+        for tell in list(self.handler.everything()):
             while not self._told(tell):
                 await self.outbox.settled()
                 self.outbox.take_marks()
 
-    def _told(self, tell: Telling) -> bool:
+    def _told(self, tell: SendAttempt) -> bool:
         """What finds no room here is told as soon as there is some, and needs no other repair."""
         self._telling = True
         try:
@@ -276,13 +293,16 @@ class Link:
         if self._overflowed_again and not task.cancelled():
             self.overflowed()
 
+    def _acknowledge(self, event: Event) -> None:
+        self.outbox.add(acknowledgement(event, source=self._source))
+
     async def _handle(self, event: Event) -> None:
         if event.type.startswith(comparison.PREFIX):
             self.comparer.handle(event)
             return
         status, began = FAILURE, self.timing.monotonic()
         try:
-            await self._handle_event(event)
+            await self.handler.handle(event)
             status = SUCCESS
         finally:
             self.per_peer.applied(event, self.timing.monotonic() - began, status=status)
@@ -295,12 +315,12 @@ class Link:
         )
         if self._fruitless:  # or the same ones would find room each time
             self.timing.random.shuffle(differences)
-        self._found(scope, differences)
+        self.handler.repair(scope, differences)
 
     def _finished(self, report: ComparisonReport) -> None:
         COMPARED.inc(report.compared)
         in_vain = not report.complete or report.differences >= self._differed > 0
         self._fruitless = self._fruitless + 1 if in_vain else 0
         self._differed = report.differences
-        self._listings.release()
-        self._compared(report)
+        self._inventories.release()
+        self.handler.compared(report)

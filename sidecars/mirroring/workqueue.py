@@ -1,4 +1,4 @@
-"""Small things that must be done some time soon about an object, the newest wish winning: a drifted copy
+"""Small things that must be done some time soon about an object, the newest request winning: a drifted copy
 written back, a deleted one made again.
 """
 
@@ -19,23 +19,23 @@ log = logs.get_logger()
 
 
 class WorkQueue:
-    """Bounded by the number of objects: each has one wish at a time. `run` belongs into a task group."""
+    """Bounded by the number of objects: each has one request at a time. `run` belongs into a task group."""
 
     def __init__(self, *, timing: Timing, workers: int = WORKERS) -> None:
         self._timing = timing
         self._workers = workers
-        self._wishes: dict[Hashable, Work] = {}
+        self._requests: dict[Hashable, Work] = {}
         self._attempts: dict[Hashable, int] = {}
         self._busy: set[Hashable] = set()
         self._ready: deque[Hashable] = deque()
         self._woken = asyncio.Event()
 
     def __len__(self) -> int:
-        return len(self._wishes) + len(self._busy)
+        return len(self._requests) + len(self._busy)
 
     def put(self, key: Hashable, work: Work) -> None:
-        known = key in self._wishes
-        self._wishes[key] = work
+        known = key in self._requests
+        self._requests[key] = work
         self._attempts.pop(key, None)
         if not known and key not in self._busy:
             self._offer(key)
@@ -43,7 +43,7 @@ class WorkQueue:
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             for number in range(self._workers):
-                group.create_task(self._work(), name=f"chores {number}")
+                group.create_task(self._work(), name=f"workqueue {number}")
 
     def _offer(self, key: Hashable) -> None:
         self._ready.append(key)
@@ -55,7 +55,7 @@ class WorkQueue:
                 self._woken.clear()
                 await self._woken.wait()
             key = self._ready.popleft()
-            work = self._wishes.pop(key, None)
+            work = self._requests.pop(key, None)
             if work is None:
                 continue
             self._busy.add(key)
@@ -67,7 +67,7 @@ class WorkQueue:
                 self._attempts.pop(key, None)
             finally:
                 self._busy.discard(key)
-            if key in self._wishes and self._attempts.get(key) is None:
+            if key in self._requests and self._attempts.get(key) is None:
                 self._offer(key)
 
     def _failed(self, key: Hashable, work: Work, error: Exception) -> None:
@@ -78,9 +78,9 @@ class WorkQueue:
             log.error("a repair is given up", **fields, exc_info=crash)
             self._attempts.pop(key, None)
             return
-        if key in self._wishes:  # a newer one came meanwhile
+        if key in self._requests:  # a newer one came meanwhile
             return
-        self._wishes[key] = work
+        self._requests[key] = work
         self._attempts[key] = attempt = self._attempts.get(key, 0) + 1
         log.warning("a repair is tried again", **fields)
         delay = RETRY.delay(attempt, self._timing.random)

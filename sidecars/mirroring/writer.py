@@ -1,11 +1,13 @@
 """Writes of a mirror: what is there is compared with what is wanted, and nobody else's change is lost."""
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from argocd.reading import text, value
 from kube import queries
 from kube.errors import AlreadyExistsError, ConflictError, NotFoundError
+from kube.resources import NAMESPACES
 from kube.store import Object, Resource, Store, version_number
 from tiphys.errors import SurroundingsError
 
@@ -73,7 +75,7 @@ class MirrorWriter:
         written = self._recent.get(place)
         if written is None:
             return cached
-        if cached is not None and _version(cached) >= _version(written):
+        if cached is not None and version_of(cached) >= version_of(written):
             del self._recent[place]
             return cached
         return written
@@ -84,6 +86,12 @@ class MirrorWriter:
         if len(self._recent) > RECENT:
             self._recent.popitem(last=False)
         return stored
+
+    async def create_namespace(self, name: str, *, labels: Mapping[str, str] | None = None) -> None:
+        try:
+            await self._store.create(NAMESPACES, {"metadata": {"name": name, "labels": dict(labels or {})}})
+        except AlreadyExistsError:
+            return
 
     async def delete(self, resource: Resource, local: Object, *, propagation: str) -> None:
         """This one and no later one of its name."""
@@ -114,7 +122,7 @@ class MirrorWriter:
         await self.delete(resource, local, propagation="Background")
 
 
-def _version(item: Object) -> int:
+def version_of(item: Mapping[str, Any]) -> int:
     return version_number(text(item, "metadata", "resourceVersion"))
 
 

@@ -6,23 +6,25 @@ from datetime import datetime
 from argocd.agents import copies
 from argocd.agents.acceptance import Acceptance, principal_accepts
 from argocd.agents.identity import IdentityAction, mirror_action
-from argocd.agents.messages import Message, Target
 from argocd.agents.namespaces import at_principal
 from argocd.agents.project_copies import NameTooLongError, prefixed_name, project_at_principal
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Message, Mode, Target
 from argocd.reading import text, value
-from kube.errors import AlreadyExistsError, NotFoundError
-from kube.resources import APPLICATIONS, NAMESPACES
+from kube.errors import NotFoundError
+from kube.resources import APPLICATIONS
 from kube.store import Object, Store
 from sidecars.delivery.outcomes import DeadLetter
 from sidecars.mirroring.drift import DriftGuard
-from sidecars.mirroring.kinds import APPLICATION, BY_TARGET, PROJECT, SyncedKind, message_of, object_of
+from sidecars.mirroring.kinds import APPLICATION, BY_TARGET, PROJECT, SyncedKind, message_of
 from sidecars.mirroring.kube_events import EventReporter
 from sidecars.mirroring.writer import MirrorWriter, WriteBusyError
 from sidecars.principal.agents import KnownAgent
+from sidecars.principal.operations import Place
+from sidecars.principal.outgoing import Sender
 from sidecars.principal.state import HubState
 from sidecars.wire import payloads
-from sidecars.wire.events import Event, EventType
+from sidecars.wire.events import Event
+from sidecars.wire.json_objects import read_object
 from tiphys import logs
 from tiphys.errors import ObjectError
 
@@ -42,19 +44,18 @@ class PrincipalIncoming:
         guard: DriftGuard,
         writer: MirrorWriter,
         now: Callable[[], datetime],
-        give: Callable[[KnownAgent, Object], None],
+        sender: Sender,
     ) -> None:
-        self._store = store
         self._hub_state = hub_state
         self._guard = guard
         self._writer = writer
         self._now = now
         self._reporter = EventReporter(store, now=now)
-        self._give = give
+        self._sender = sender
 
-    async def receive(self, agent: KnownAgent, event: Event) -> None:
+    async def apply(self, agent: KnownAgent, event: Event) -> None:
         """An event about an object; raises what the inbox judges."""
-        if event.type == EventType.ERROR:
+        if event.type == Message.ERROR:
             await self._show_error(agent, payloads.read(payloads.ErrorData, event.payload))
             return
         kind, message = BY_TARGET[event.target], message_of(event)
@@ -64,7 +65,7 @@ class PrincipalIncoming:
             return
         if acceptance is Acceptance.REFUSE:
             raise RefusedEventError(f"{event.type} of a {event.target} is not for {agent.mode} agents to say")
-        incoming = object_of(event)
+        incoming = read_object(event.payload)
         if agent.mode is Mode.MANAGED:
             await self._managed(agent, message, incoming)
         elif message is Message.DELETE:
@@ -92,13 +93,13 @@ class PrincipalIncoming:
             if fresh is not None and value(fresh, "metadata", "deletionTimestamp") is not None:
                 await self._writer.delete_at_once(APPLICATIONS, fresh)
             return
-        agent.says(incoming, namespace=namespace, name=name)
+        self._note_word(agent, incoming, (namespace, name))
 
         def decide(there: Object | None) -> Object | None:
             if there is None:
                 return None
             over = value(incoming, "operation") is None
-            pending = over and agent.operation_pending(there, namespace=namespace, name=name)
+            pending = over and agent.operations.is_pending(there)
             return copies.status_applied(there, incoming, operation_pending=pending)
 
         stored = await self._writer.settle(
@@ -117,7 +118,7 @@ class PrincipalIncoming:
         name, namespace = text(mirror, "metadata", "name"), text(mirror, "metadata", "namespace")
         cache = self._hub_state.projects if kind is PROJECT else self._hub_state.applications
         if kind is APPLICATION:
-            agent.says(incoming, namespace=namespace, name=name)
+            self._note_word(agent, incoming, (namespace, name))
 
         def decide(there: Object | None) -> Object:
             return self._mirrored(agent, kind, there=there, mirror=mirror, incoming=incoming)
@@ -132,21 +133,24 @@ class PrincipalIncoming:
         except NotFoundError:
             if not self._hub_state.settings.may_create(namespace):
                 raise
-            await self._create_namespace(namespace)
+            labels = self._hub_state.settings.namespace_labels
+            await self._writer.create_namespace(namespace, labels=labels)
             stored = await settle(None)
         if kind is APPLICATION:
             self._note_operation(agent, stored)
+
+    def _note_word(self, agent: KnownAgent, incoming: Object, place: Place) -> None:
+        agent.operations.told(incoming, place=place)
+        agent.spoke(place)
 
     def _note_operation(self, agent: KnownAgent, stored: Object | None) -> None:
         """What is written last is the truth: an operation that stays there and was never given is, now."""
         if stored is None:
             return
         if value(stored, "operation") is None:
-            agent.operation_over(stored)
-        elif agent.operation_pending(
-            stored, namespace=stored["metadata"]["namespace"], name=stored["metadata"]["name"]
-        ):
-            self._give(agent, stored)
+            agent.operations.over(stored)
+        elif agent.operations.is_pending(stored):
+            self._sender.give(agent, stored)
 
     def _mirrored(
         self, agent: KnownAgent, kind: SyncedKind, *, there: Object | None, mirror: Object, incoming: Object
@@ -166,7 +170,7 @@ class PrincipalIncoming:
         if kind is PROJECT:
             return copies.stamped(there, copies.updated(there, mirror, content="spec"), now=self._now())
         operation = value(incoming, "operation")
-        if operation is None and agent.operation_pending(there, namespace=namespace, name=name):
+        if operation is None and agent.operations.is_pending(there):
             operation = value(there, "operation")
         updated = copies.mirror_updated(there, mirror, operation=operation)
         return copies.stamped(there, updated, now=self._now())
@@ -204,13 +208,6 @@ class PrincipalIncoming:
         self._guard.announce(there)
         await self._writer.delete_at_once(kind.resource, there)
 
-    async def _create_namespace(self, name: str) -> None:
-        labels = dict(self._hub_state.settings.namespace_labels)
-        try:
-            await self._store.create(NAMESPACES, {"metadata": {"name": name, "labels": labels}})
-        except AlreadyExistsError:
-            return
-
     # What went wrong, where people look.
 
     async def _show_error(self, agent: KnownAgent, told: payloads.ErrorData) -> None:
@@ -219,7 +216,7 @@ class PrincipalIncoming:
             namespace = agent.name
         await self._show(agent, namespace=namespace, name=told.resource_name, message=told.message)
 
-    async def bury(self, agent: KnownAgent, letter: DeadLetter) -> None:
+    async def report_unapplied(self, agent: KnownAgent, letter: DeadLetter) -> None:
         """What an agent sent and we could not write: a condition of the Application, an Event about the rest."""
         if letter.event.target == Target.PROJECT:
             namespace = self._hub_state.settings.namespace
@@ -232,7 +229,7 @@ class PrincipalIncoming:
         message = f"agent {agent.name}: {letter.message}"
         await self._show(agent, namespace=namespace, name=name, message=message)
 
-    async def bury_unsent(self, agent: KnownAgent, letter: DeadLetter) -> None:
+    async def report_unsent(self, agent: KnownAgent, letter: DeadLetter) -> None:
         """What the agent can never be told."""
         kind = BY_TARGET.get(letter.event.target)
         if kind is None:

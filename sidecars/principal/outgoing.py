@@ -5,24 +5,24 @@ from typing import Any
 
 from argocd.agents import ignore_sync
 from argocd.agents.messages import (
-    Message,
     Sending,
-    Target,
     application_sendings,
     project_sendings,
     repository_sendings,
     strands_its_deletion,
 )
-from argocd.agents.routing import Mode, is_autonomous_mirror, project_of_repository
+from argocd.agents.routing import is_autonomous_mirror, project_of_repository
+from argocd.agents.vocabulary import Message, Mode, Target
 from argocd.reading import text, value
 from kube.store import Object
 from sidecars.mirroring.drift import DriftGuard, key_of
-from sidecars.mirroring.kinds import APPLICATION, BY_TARGET, PROJECT, SyncedKind, event_about
+from sidecars.mirroring.kinds import APPLICATION, PROJECT, RESTORED, SyncedKind
 from sidecars.mirroring.workqueue import WorkQueue
 from sidecars.mirroring.writer import MirrorWriter
-from sidecars.principal.agents import KnownAgents
+from sidecars.principal.agents import KnownAgent, KnownAgents
+from sidecars.principal.operations import place_of
 from sidecars.principal.state import HubState
-from sidecars.wire.events import Event
+from sidecars.wire.events import Event, object_event
 from tiphys import logs
 
 log = logs.get_logger()
@@ -46,28 +46,32 @@ class Sender:
             if agent is None:
                 continue
             operates = sending.message is Message.SET_OPERATION
-            if operates and agent.settling:
-                agent.found_no_room(sending.object)
-                continue
-            if operates and not agent.gives(sending.object):
+            if operates and not agent.operations.gives(sending.object):
                 continue
             place = (id(sending.object), sending.message)
             if place not in made:
                 made[place] = (sending.object, self.event(sending, extensions=extensions))
             event = made[place][1]
             if not agent.link.send(event) and operates:
-                agent.found_no_room(sending.object)
+                agent.operations.found_no_room(sending.object)
             if logs.debugs():
-                fields = {logs.OPERATION: sending.message.value, logs.KIND: sending.target.value}
+                fields = {logs.OPERATION: sending.message.word, logs.KIND: sending.target.value}
                 log.debug("told", **{logs.AGENT: sending.agent, logs.KEY: event.subject}, **fields)
 
+    def give(self, agent: KnownAgent, application: Object) -> None:
+        """The operation of an Application."""
+        restored = agent.operations.is_unsure(application)
+        self.send(
+            [Sending(agent.name, Message.SET_OPERATION, Target.APPLICATION, application)],
+            extensions={RESTORED: "true"} if restored else None,
+        )
+
     def event(self, sending: Sending, *, extensions: Mapping[str, str] | None = None) -> Event:
-        kind = BY_TARGET[sending.target]
         named = sending.target is not Target.GPG_KEYS and sending.message not in _WITHOUT_UID
-        return event_about(
+        return object_event(
             sending.message,
-            kind,
-            sending.object,
+            target=sending.target,
+            obj=sending.object,
             principal_uid=self._uid if named else "",
             extensions=extensions,
         )
@@ -92,7 +96,7 @@ class PrincipalOutgoing:
         self._workqueue = workqueue
 
     def begin(self) -> None:
-        """Before the caches run. Nobody is in the roster until they have synced, so their first lists tell
+        """Before the caches run. No agent is known until they have synced, so their first lists tell
         nobody anything.
         """
         self._hub_state.projects.subscribe(self._project)
@@ -133,7 +137,7 @@ class PrincipalOutgoing:
         known = None if old is not None and ignore_sync.is_ignored(old) else old
         self._sender.send(
             repository_sendings(
-                known if known is not None or new is None else None,
+                known,
                 new,
                 sent_to=sent_to,
                 agents_of=lambda _: reached,
@@ -163,11 +167,12 @@ class PrincipalOutgoing:
             return
         agent = self._known_agents.get(self._hub_state.agent_of(some))
         if agent is not None:
-            before = agent.knows(before, after)
+            before = agent.operations.as_known(before, after)
             if after is None:
-                agent.forget(namespace=some["metadata"]["namespace"], name=some["metadata"]["name"])
+                agent.operations.forget(place_of(some))
+                agent.spoke(place_of(some))
             elif value(after, "operation") is None:
-                agent.operation_over(after)
+                agent.operations.over(after)
         self._sender.send(application_sendings(before, after, agents=self._hub_state.agents))
 
     # Mirrors.

@@ -4,34 +4,29 @@ import asyncio
 from collections.abc import Callable
 
 from argocd import names
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Mode
 from argocd.reading import sequence, text
 from kube import queries
 from kube.errors import AlreadyExistsError
 from kube.resources import CONFIG_MAPS
 from kube.store import Object, Store
-from sidecars.delivery.comparison import ComparisonReport, Difference
-from sidecars.delivery.outcomes import DeadLetter
 from sidecars.delivery.session import Ending, Stream
 from sidecars.metrics import argocd_agent
-from sidecars.mirroring import resync_rounds
 from sidecars.mirroring.drift import DriftGuard
-from sidecars.mirroring.inventories import SPECS, STATUS, Inventories
-from sidecars.mirroring.kinds import BY_TARGET
+from sidecars.mirroring.inventories import SPECS
 from sidecars.mirroring.link import Link, Runtime
-from sidecars.mirroring.resync_events import ResyncEvents
+from sidecars.mirroring.resync_events import ROUND_INTERVALS, ResyncEvents
 from sidecars.mirroring.workqueue import WorkQueue
 from sidecars.mirroring.writer import MirrorWriter
 from sidecars.principal.agents import KnownAgent, KnownAgents
 from sidecars.principal.incoming import PrincipalIncoming
+from sidecars.principal.link_handler import PrincipalLinkHandler
 from sidecars.principal.outgoing import PrincipalOutgoing, Sender
 from sidecars.principal.registration import RegistrationGate
 from sidecars.principal.resync import PrincipalResync
 from sidecars.principal.settings import PrincipalSettings
 from sidecars.principal.state import HubState
 from sidecars.principal.stream_turns import StreamTurns
-from sidecars.wire.events import Event
-from sidecars.wire.events import Target as WireTarget
 from tiphys import logs
 from tiphys.errors import SurroundingsError
 
@@ -83,28 +78,28 @@ class Principal:
         writer = MirrorWriter(store)
         self._workqueue = WorkQueue(timing=timing)
         self._guard = DriftGuard(writer=writer, workqueue=self._workqueue)
-        self._sender = Sender(self.known_agents, principal_uid=principal_uid)
-        self._watcher = PrincipalOutgoing(
+        sender = Sender(self.known_agents, principal_uid=principal_uid)
+        self._outgoing = PrincipalOutgoing(
             self.hub_state,
             self.known_agents,
-            sender=self._sender,
+            sender=sender,
             guard=self._guard,
             writer=writer,
             workqueue=self._workqueue,
         )
-        self._connector = PrincipalResync(
+        self._resync = PrincipalResync(
             self.hub_state,
-            sender=self._sender,
+            sender=sender,
             guard=self._guard,
             events=ResyncEvents(source="", new_id=self._runtime.new_id),
         )
-        self._receiver = PrincipalIncoming(
+        self._incoming = PrincipalIncoming(
             store,
             hub_state=self.hub_state,
             guard=self._guard,
             writer=writer,
             now=timing.now,
-            give=self._connector.give,
+            sender=sender,
         )
         self._turns = StreamTurns(timing.monotonic)
         self.ready = asyncio.Event()
@@ -112,13 +107,13 @@ class Principal:
 
     async def run(self) -> None:
         """Until cancelled."""
-        self._watcher.begin()
+        self._outgoing.begin()
         self.hub_state.clusters.subscribe(self._cluster_changed)
         try:
             async with asyncio.TaskGroup() as group:
                 for cache in self.hub_state.caches:
                     group.create_task(cache.run(), name="cache")
-                group.create_task(self._workqueue.run(), name="chores")
+                group.create_task(self._workqueue.run(), name="workqueue")
                 async with asyncio.timeout(SYNC_SECONDS):
                     await self.hub_state.synced()
                 self.gate.standing_by = None
@@ -149,7 +144,7 @@ class Principal:
         argocd_agent.AGENT_CONNECTIONS.labels(name).inc()
         argocd_agent.CONNECTED_AGENTS.inc()
         try:
-            self._connector.greet(agent)
+            self._resync.greet(agent)
             ending = await agent.link.serve(stream)
         finally:
             argocd_agent.CONNECTED_AGENTS.dec()
@@ -169,8 +164,8 @@ class Principal:
                     continue
                 if agent.link.compares and agent.mode is Mode.MANAGED:
                     agent.link.compare(SPECS)
-                elif not agent.link.compares and passes % resync_rounds.INTERVALS == 0:
-                    self._connector.ask_now_and_then(agent)
+                elif not agent.link.compares and passes % ROUND_INTERVALS == 0:
+                    self._resync.ask_now_and_then(agent)
             if not agents:
                 await asyncio.sleep(pause)
 
@@ -198,63 +193,14 @@ class Principal:
         if not closing.cancelled() and closing.exception() is not None:
             log.error("an agent was not dropped cleanly", exc_info=closing.exception())
 
-    # Links.
-
     def _make_link(self, agent: KnownAgent) -> Link:
-        name, mode = agent.name, agent.mode
-        entries = {SPECS: lambda: self.hub_state.specs(name, mode)}
-        if mode is Mode.MANAGED:
-            entries[STATUS] = lambda: self.hub_state.statuses(name)
-
-        def found(scope: str, differences: list[Difference]) -> None:
-            if scope == SPECS and mode is Mode.MANAGED:
-                self._connector.repair(agent, differences)
-
-        def compared(report: ComparisonReport) -> None:
-            if report.complete:
-                self._connector.give_operations(agent)
-
-        async def handle(event: Event) -> None:
-            await self._handle(agent, event)
-
-        async def bury(letter: DeadLetter) -> None:
-            await self._receiver.bury(agent, letter)
-
-        async def bury_unsent(letter: DeadLetter) -> None:
-            await self._receiver.bury_unsent(agent, letter)
-
         return Link(
-            peer=name,
-            handle=handle,
-            bury=bury,
-            bury_unsent=bury_unsent,
-            listings=Inventories(entries, version=lambda: self.hub_state.changes),
-            found=found,
-            compared=compared,
-            done=lambda event: self._done(agent, event),
-            everything=lambda: self._connector.everything(agent),
-            relieved=lambda: self._connector.relieved(agent),
+            peer=agent.name,
+            handler=PrincipalLinkHandler(agent, incoming=self._incoming, resync=self._resync),
+            inventories=self.hub_state.inventories(agent.name, agent.mode),
             figures=argocd_agent.PRINCIPAL,
             runtime=self._runtime,
         )
-
-    def _done(self, agent: KnownAgent, event: Event) -> None:
-        """An event needs no more sending. Of an operation it may be unclear how it stands by now."""
-        if not agent.done(event):
-            return
-        if agent.link.compares:
-            agent.link.comparer.want(STATUS if agent.mode is Mode.MANAGED else SPECS)
-        else:
-            self._connector.ask_how_it_stands(agent, event)
-
-    async def _handle(self, agent: KnownAgent, event: Event) -> None:
-        if event.target == WireTarget.RESOURCE_RESYNC:
-            self._connector.resync(agent, event)
-        elif event.target in BY_TARGET:
-            await self._receiver.receive(agent, event)
-        else:
-            # Heartbeats, counters and answers of proxies that are not built: acknowledged, no more.
-            log.debug("nothing to do", **{logs.AGENT: agent.name, logs.KIND: event.type})
 
 
 def _agent(secret: Object | None) -> str:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from argocd import names
-from argocd.agents.routing import Mode
 from certs import sources
 from certs.key_pair import Material
 from certs.sources import LoadedSource
@@ -204,7 +203,7 @@ class PrincipalProcess:
 
 def _streams(principal: Principal) -> ServeStream:
     async def serve(peer: AuthenticatedAgent, stream: EventStream) -> None:
-        await principal.serve(peer.name, Mode(peer.mode.value), stream, extensions=peer.announced.extensions)
+        await principal.serve(peer.name, peer.mode, stream, extensions=peer.announced.extensions)
 
     return serve
 

@@ -7,60 +7,56 @@ from functools import partial
 from argocd import names
 from argocd.agents.checksums import ResourceKey, inventory_checksum, resource_key
 from argocd.agents.identity import is_managed
-from argocd.agents.messages import Message, Sending, Target
+from argocd.agents.messages import Sending
 from argocd.agents.project_copies import bare_name
 from argocd.agents.resync import (
-    ResyncMessage,
     Side,
     UpdateRequest,
-    accepts,
     answer_to,
     request_about,
     request_for,
-    resources_to_tell,
     what_is_gone,
 )
-from argocd.agents.routing import AgentMapping, Mode
+from argocd.agents.routing import AgentMapping
+from argocd.agents.vocabulary import Message, Mode, Target
 from argocd.reading import mapping, value
 from kube.store import Object
 from sidecars.delivery.comparison import Difference
 from sidecars.mirroring.drift import DriftGuard
 from sidecars.mirroring.inventories import SPECS
-from sidecars.mirroring.kinds import APPLICATION, BY_TRACKED, PROJECT, RESTORED, SyncedKind
-from sidecars.mirroring.link import Telling
+from sidecars.mirroring.kinds import APPLICATION, BY_TRACKED, PROJECT, SyncedKind
+from sidecars.mirroring.link import SendAttempt
+from sidecars.mirroring.resync import Resync
 from sidecars.mirroring.resync_events import (
     ResyncEvents,
-    read_list_request,
-    read_resource,
-    read_update_request,
-    resync_message,
 )
-from sidecars.mirroring.resync_rounds import ResyncRound
 from sidecars.principal.agents import KnownAgent
 from sidecars.principal.incoming import RefusedEventError
+from sidecars.principal.operations import place_of
 from sidecars.principal.outgoing import Sender
 from sidecars.principal.state import HubState
 from sidecars.wire.events import Event
 
 
-class PrincipalResync:
+class PrincipalResync(Resync[KnownAgent]):
     def __init__(
         self, hub_state: HubState, *, sender: Sender, guard: DriftGuard, events: ResyncEvents
     ) -> None:
+        super().__init__(side=Side.PRINCIPAL, events=events)
         self._hub_state = hub_state
         self._sender = sender
         self._guard = guard
-        self._events = events
 
     def greet(self, agent: KnownAgent) -> None:
         """A stream begins: what is found out here waits in the outbox for it."""
-        first, agent.met = not agent.met, True
+        first = agent.meets()
         if first:
-            agent.unsure = {_place(item) for item in self._operations(agent)}
+            agent.operations.begin(self._operations(agent))
         if agent.mode is Mode.AUTONOMOUS:
             self._greet_autonomous(agent, first=first)
         elif agent.link.compares:
-            agent.settling = agent.settling or first
+            if first:
+                agent.operations.hold()
             agent.link.compare(SPECS)  # operations follow, when the agent has what they are for
         else:
             self._tell_state(agent, applications=first)
@@ -79,11 +75,11 @@ class PrincipalResync:
     def relieved(self, agent: KnownAgent) -> None:
         """What had no room is found out now. Until then no operation must come before what it is for."""
         if agent.mode is Mode.MANAGED:
-            agent.settling = True
+            agent.operations.hold()
         else:
             self.give_operations(agent)
 
-    def everything(self, agent: KnownAgent) -> Iterator[Telling]:
+    def everything(self, agent: KnownAgent) -> Iterator[SendAttempt]:
         """For an agent that does not compare, after something did not fit into its queue."""
         if agent.mode is Mode.MANAGED:
             for kind, item in self._hub_state.all_expected(agent.name):
@@ -93,7 +89,7 @@ class PrincipalResync:
         else:
             # It may have been a question that found no room, and those of the next round would be the same.
             yield from self._questions(agent)
-        yield partial(self._give_again, agent)
+        yield partial(self.give_operations, agent)
 
     def _tell_again(self, agent: KnownAgent, kind: SyncedKind, name: str, namespace: str) -> bool:
         item = self._hub_state.expected(agent.name, kind, name, namespace)
@@ -102,25 +98,11 @@ class PrincipalResync:
         message = Message.CREATE if kind is APPLICATION else Message.SPEC_UPDATE
         return agent.link.send(self._sender.event(_without_operation(agent, message, kind, item)))
 
-    def _give_again(self, agent: KnownAgent) -> bool:
-        self.give_operations(agent)
-        return not agent.refused
-
-    def give_operations(self, agent: KnownAgent) -> None:
-        """Those that found no room in the queue, and those of which nobody knows whether they were given."""
-        agent.settling = False
-        refused, agent.refused = agent.refused, set()
-        for application in self._operations(agent):
-            if _place(application) in refused | agent.unsure:
-                self.give(agent, application)
-        agent.unsure &= agent.refused  # of those it is still not known
-
-    def give(self, agent: KnownAgent, application: Object) -> None:
-        restored = _place(application) in agent.unsure
-        self._sender.send(
-            [Sending(agent.name, Message.SET_OPERATION, Target.APPLICATION, application)],
-            extensions={RESTORED: "true"} if restored else None,
-        )
+    def give_operations(self, agent: KnownAgent) -> bool:
+        """Whether there was room for all that are due."""
+        for application in agent.operations.take_due(self._operations(agent)):
+            self._sender.give(agent, application)
+        return agent.operations.settle()
 
     def repair(self, agent: KnownAgent, differences: list[Difference]) -> None:
         """By what holds now: the comparison may be older than a change."""
@@ -137,44 +119,38 @@ class PrincipalResync:
 
     # Resync messages of agents that do not compare.
 
-    def resync(self, agent: KnownAgent, event: Event) -> None:
-        message = resync_message(event)
-        if not accepts(Side.PRINCIPAL, message, mode=agent.mode):
-            raise RefusedEventError(f"{message} is nothing that a principal answers to {agent.mode} agents")
-        if message is ResyncMessage.REQUEST_LIST:
-            tracked = list(self._tracked(agent))
-            for key in resources_to_tell(tracked, checksum=read_list_request(event)):
-                agent.link.send(self._events.resource(key))
-        elif message is ResyncMessage.REQUEST_UPDATE:
-            self._answer(agent, read_update_request(event))
-        elif message is ResyncMessage.RESOURCE:
-            self._ask_about(agent, read_resource(event))
-        else:
-            self._ask_updates(agent)
+    def _mode(self, peer: KnownAgent) -> Mode:
+        return peer.mode
 
-    def _answer(self, agent: KnownAgent, request: UpdateRequest) -> None:
+    def _send(self, peer: KnownAgent, event: Event) -> bool:
+        return peer.link.send(event)
+
+    def _not_accepted(self, peer: KnownAgent, message: Message) -> RefusedEventError:
+        return RefusedEventError(f"{message.word} is nothing that a principal answers to {peer.mode} agents")
+
+    def _answer(self, peer: KnownAgent, request: UpdateRequest) -> None:
         kind = BY_TRACKED.get(request.kind)
         if kind is None:
             raise RefusedEventError(f"{request.kind[:40]!r} is no kind that is kept in step")
         namespace = self._namespace(request)
-        agent.round.asked(self._hub_state.naming(Mode.MANAGED).key(kind, request.name, namespace=namespace))
-        expected = self._hub_state.expected(agent.name, kind, request.name, namespace)
+        peer.round.asked(self._hub_state.naming(Mode.MANAGED).key(kind, request.name, namespace=namespace))
+        expected = self._hub_state.expected(peer.name, kind, request.name, namespace)
         message = answer_to(request, expected)
         if message is not None:
-            self._tell(agent, message, kind, expected if expected is not None else what_is_gone(request))
+            self._tell(peer, message, kind, expected if expected is not None else what_is_gone(request))
 
     def ask_now_and_then(self, agent: KnownAgent) -> None:
         """Of one that does not compare."""
         if agent.mode is Mode.AUTONOMOUS:
             self._ask_everything(agent)
-            agent.silent = {_place(item) for item in self._hub_state.applications_of(agent.name)}
+            agent.expect_word(map(place_of, self._hub_state.applications_of(agent.name)))
             return
         naming = self._hub_state.naming(Mode.MANAGED)
         for kind, name, namespace in map(naming.parsed, agent.round.lacking):
             expected = self._hub_state.expected(agent.name, kind, name, namespace)
             if expected is not None:
                 self._tell(agent, Message.CREATE, kind, expected)
-        agent.round = ResyncRound(
+        agent.begin_round(
             naming.key(kind, item["metadata"]["name"], namespace=item["metadata"]["namespace"])
             for kind, item in self._hub_state.all_expected(agent.name)
         )
@@ -203,13 +179,13 @@ class PrincipalResync:
         by_namespace = self._hub_state.settings.mapped_by is AgentMapping.NAMESPACE
         return "" if by_namespace else request.namespace
 
-    def _tracked(self, agent: KnownAgent) -> Iterator[ResourceKey]:
+    def _tracked(self, peer: KnownAgent) -> Iterator[ResourceKey]:
         """Mapped by namespaces, argocd-agent's agent looks for an Application in the namespace that it is told: in
         ours it would find none, and ask for all of them.
         """
         by_namespace = self._hub_state.settings.mapped_by is AgentMapping.NAMESPACE
-        home = self._hub_state.homes.get(agent.name) if by_namespace else None
-        for kind, item in self._hub_state.all_expected(agent.name):
+        home = self._hub_state.homes.get(peer.name) if by_namespace else None
+        for kind, item in self._hub_state.all_expected(peer.name):
             key = resource_key(kind.tracked, item)
             yield replace(key, namespace=home) if home and kind is APPLICATION else key
 
@@ -217,7 +193,7 @@ class PrincipalResync:
         for ask in self._questions(agent):
             ask()  # what finds no room is asked once more by the link
 
-    def _questions(self, agent: KnownAgent) -> Iterator[Telling]:
+    def _questions(self, agent: KnownAgent) -> Iterator[SendAttempt]:
         """Mirrors are counted by the agent's own names of them: its inventory has those."""
         mirrors = list(self._hub_state.mirrors_of(agent.name))
         checksum = inventory_checksum([self._own_key(agent, kind, item) for kind, item in mirrors])
@@ -229,28 +205,26 @@ class PrincipalResync:
         key = resource_key(kind.tracked, mirror)
         return replace(key, name=bare_name(agent.name, key.name)) if kind is PROJECT else key
 
-    def _ask_updates(self, agent: KnownAgent) -> None:
-        for kind, item in self._hub_state.mirrors_of(agent.name):
-            self._ask_update(agent, kind, item)
+    def _ask_updates(self, peer: KnownAgent) -> None:
+        for kind, item in self._hub_state.mirrors_of(peer.name):
+            self._ask_update(peer, kind, item)
 
     def _ask_update(self, agent: KnownAgent, kind: SyncedKind, mirror: Object) -> bool:
         request = request_for(kind.tracked, mirror)
-        if kind is APPLICATION and _place(mirror) in agent.silent:
+        if kind is APPLICATION and agent.is_silent(place_of(mirror)):
             # No checksum tells of a status: without one the whole Application comes.
             request = replace(request, checksum=None)
         return agent.link.send(self._events.update_request(request))
 
-    def _ask_about(self, agent: KnownAgent, resource: ResourceKey) -> None:
+    def _request_about(self, peer: KnownAgent, resource: ResourceKey) -> UpdateRequest | None:
         kind = BY_TRACKED.get(resource.kind)
         if kind not in (PROJECT, APPLICATION):
-            return  # an autonomous agent has nothing else to tell
+            return None  # an autonomous agent has nothing else to tell
         assert kind is not None
-        mirror = self._hub_state.mirror(agent.name, kind, resource.name)
+        mirror = self._hub_state.mirror(peer.name, kind, resource.name)
         if mirror is not None and not is_managed(mirror):
             raise RefusedEventError(f"{resource.kind} {resource.name}: there is another one of that name")
-        request = request_about(resource, mirror)
-        if request is not None:
-            agent.link.send(self._events.update_request(request))
+        return request_about(resource, mirror)
 
     # State.
 
@@ -275,7 +249,3 @@ def _without_operation(agent: KnownAgent, message: Message, kind: SyncedKind, it
     """Operations are given by messages of their own."""
     told = {key: part for key, part in item.items() if key != "operation"}
     return Sending(agent.name, message, Target(kind.target), told)
-
-
-def _place(application: Object) -> tuple[str, str]:
-    return application["metadata"]["namespace"], application["metadata"]["name"]

@@ -41,7 +41,7 @@ def standings(known_agents: KnownAgents) -> Iterable[Standing]:
 
 
 def page(known_agents: KnownAgents) -> HttpPage:
-    """For `HttpPages({standing.PATH: lambda: standing.page(principal.roster)})` beside the metrics."""
+    """Beside the metrics."""
     body = {"version": VERSION, "agents": [asdict(each) for each in standings(known_agents)]}
     return HttpPage(json.dumps(body).encode(), content_type="application/json")
 

@@ -11,13 +11,13 @@ from argocd.agents.identity import has_source, under_first_identity
 from argocd.agents.index import AgentIndex
 from argocd.agents.project_copies import bare_name, prefixed_name, project_for_agent
 from argocd.agents.routing import (
-    Mode,
     admits_application,
     agent_of_application,
     is_autonomous_mirror,
     project_of_repository,
     route_project,
 )
+from argocd.agents.vocabulary import Mode
 from argocd.reading import sequence, text
 from argocd.settings import secrets
 from kube.cache import Cache
@@ -25,8 +25,7 @@ from kube.projections import without_managed_fields
 from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, SECRETS
 from kube.store import Object, Store
 from sidecars.delivery.timing import Timing
-from sidecars.mirroring.inventories import SPECS, STATUS, Digests
-from sidecars.mirroring.keys import Naming
+from sidecars.mirroring.inventories import SPECS, STATUS, Digests, Inventories
 from sidecars.mirroring.kinds import (
     APPLICATION,
     GPG_KEYS,
@@ -34,6 +33,7 @@ from sidecars.mirroring.kinds import (
     PROJECT,
     REPOSITORIES,
     REPOSITORY,
+    Naming,
     SyncedKind,
     digest,
     status_digest,
@@ -201,6 +201,12 @@ class HubState:
 
     def naming(self, mode: Mode) -> Naming:
         return Naming(mode, self.settings.mapped_by)
+
+    def inventories(self, agent: str, mode: Mode) -> Inventories:
+        entries = {SPECS: partial(self.specs, agent, mode)}
+        if mode is Mode.MANAGED:
+            entries[STATUS] = partial(self.statuses, agent)
+        return Inventories(entries, version=lambda: self.changes)
 
     def specs(self, agent: str, mode: Mode) -> Iterator[tuple[str, bytes]]:
         naming = self.naming(mode)

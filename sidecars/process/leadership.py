@@ -1,4 +1,4 @@
-"""Of several replicas of a sidecar one is on duty, by a Lease; the others wait and say so. All answer probes."""
+"""Of several replicas of a sidecar one leads, by a Lease; the others wait and say so. All answer probes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -36,7 +36,7 @@ class Leadership:
     def __init__(
         self,
         store: Store,
-        post: ReplicaOptions,
+        options: ReplicaOptions,
         *,
         role: str,
         namespace: str,
@@ -46,13 +46,15 @@ class Leadership:
     ) -> None:
         """`pages` stand beside the metrics, which `figures` adds to."""
         self._role = role
-        self._post = post
-        self._election = Election(store, name=f"tiphys-{role}", namespace=namespace, identity=post.identity)
-        self.health = HttpPages(probes, host=post.health_host, port=post.health_port or 0)
+        self._options = options
+        self._election = Election(
+            store, name=f"tiphys-{role}", namespace=namespace, identity=options.identity
+        )
+        self.health = HttpPages(probes, host=options.health_host, port=options.health_port or 0)
         self.metrics = HttpPages(
             {"/metrics": partial(_metrics_page, figures), **(pages or {})},
-            host=post.health_host,
-            port=post.metrics_port or 0,
+            host=options.health_host,
+            port=options.metrics_port or 0,
         )
 
     @property
@@ -63,9 +65,9 @@ class Leadership:
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
         async with asyncio.TaskGroup() as group:
-            if self._post.health_port is not None:
+            if self._options.health_port is not None:
                 group.create_task(self.health.run(), name="health")
-            if self._post.metrics_port is not None:
+            if self._options.metrics_port is not None:
                 group.create_task(self.metrics.run(), name="metrics")
             group.create_task(self._say_who_works(), name="election")
             group.create_task(self._election.run(work), name=self._role)

@@ -6,6 +6,8 @@ A peer that announces nothing is spoken to in plain argocd-agent.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+VERSION_PREFIX = "argocd-agent-"
+"""Stands before a version that an end tells of itself."""
 EXTENSIONS_KEY = "tiphys-extensions"
 EPOCH_KEY = "tiphys-epoch"
 LIMIT_KEY = "tiphys-max-message-bytes"

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError
 
+from argocd.agents.vocabulary import OBJECT_TARGETS, Target
 from sidecars.wire.errors import MalformedError
-from sidecars.wire.events import OBJECT_TARGETS, Event, Target
+from sidecars.wire.events import Event
 from sidecars.wire.generated.cloudevents_pb2 import CloudEvent, CloudEventAttributeValue
 from sidecars.wire.generated.eventstream_pb2 import Event as Envelope
 

@@ -8,15 +8,13 @@ same one twice is a duplicate. `envelopes` turns events into bytes and back.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Any
 from uuid import uuid4
 
 import orjson
 
+from argocd.agents.vocabulary import Message, Target
 from tiphys.errors import ObjectError
-
-PREFIX = "io.argoproj.argocd-agent.event."
 
 # Every Go agent names itself so, in both modes; a principal names itself not at all.
 AGENT_SOURCE = "agent://agent-managed"
@@ -28,54 +26,6 @@ TRACE_STATE = "tracestate"
 
 # What an event occupies besides its payload: ids, attributes and the objects that hold them.
 OVERHEAD_BYTES = 1024
-
-
-class EventType(StrEnum):
-    """What happened. Requests for live resources carry the bare HTTP verb instead of one of these."""
-
-    CREATE = PREFIX + "create"
-    DELETE = PREFIX + "delete"
-    SPEC_UPDATE = PREFIX + "spec-update"
-    STATUS_UPDATE = PREFIX + "status-update"
-    SET_OPERATION = PREFIX + "set-operation"
-    TERMINATE_OPERATION = PREFIX + "terminate-operation"
-    PROCESSED = PREFIX + "processed"
-    REQUEST_SYNCED_RESOURCE_LIST = PREFIX + "request-synced-resource-list"
-    RESPONSE_SYNCED_RESOURCE = PREFIX + "response-synced-resource"
-    REQUEST_UPDATE = PREFIX + "request-update"
-    REQUEST_RESOURCE_RESYNC = PREFIX + "request-resource-resync"
-    CLUSTER_CACHE_INFO_UPDATE = PREFIX + "cluster-cache-info-update"
-    REDIS_REQUEST = PREFIX + "redis-request"
-    REDIS_RESPONSE = PREFIX + "redis-response"
-    TERMINAL_REQUEST = PREFIX + "terminal-request"
-    RESPONSE = PREFIX + "response"
-    GET = PREFIX + "get"
-    PING = PREFIX + "ping"
-    PONG = PREFIX + "pong"
-    ERROR = PREFIX + "error"
-
-
-class Target(StrEnum):
-    """What sort of thing an event is about; on the wire it is the data schema."""
-
-    APPLICATION = "application"
-    APPPROJECT = "appproject"
-    APPLICATIONSET = "applicationset"
-    REPOSITORY = "repository"
-    GPGKEY = "gpgkey"
-    EVENT_PROCESSED = "eventProcessed"
-    RESOURCE_RESYNC = "resourceResync"
-    RESOURCE = "resource"
-    CONTAINER_LOG = "containerlog"
-    TERMINAL = "terminal"
-    REDIS = "redis"
-    CLUSTER_CACHE_INFO_UPDATE = "clusterCacheInfoUpdate"
-    HEARTBEAT = "heartbeat"
-
-
-OBJECT_TARGETS = frozenset(
-    {Target.APPLICATION, Target.APPPROJECT, Target.APPLICATIONSET, Target.REPOSITORY, Target.GPGKEY}
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +53,7 @@ class Event:
 
     @property
     def is_acknowledgement(self) -> bool:
-        return self.type == EventType.PROCESSED
+        return self.type == Message.PROCESSED
 
     @property
     def expects_acknowledgement(self) -> bool:
@@ -159,7 +109,7 @@ def exact(payload: bytes) -> bytes:
 
 
 def object_event(
-    kind: EventType,
+    kind: Message,
     *,
     target: Target,
     obj: Mapping[str, Any],
@@ -210,13 +160,13 @@ def message_event(
 
 
 def heartbeat(*, source: str = AGENT_SOURCE, new_id: Callable[[], str] = fresh_id) -> Event:
-    return message_event(EventType.PING, target=Target.HEARTBEAT, source=source, new_id=new_id)
+    return message_event(Message.PING, target=Target.HEARTBEAT, source=source, new_id=new_id)
 
 
 def acknowledgement(event: Event, *, source: str = "") -> Event:
     """Says that `event` needs no resending: applied, or never going to be."""
     return Event(
-        type=EventType.PROCESSED,
+        type=Message.PROCESSED,
         target=Target.EVENT_PROCESSED,
         resource_id=event.resource_id,
         event_id=event.event_id,

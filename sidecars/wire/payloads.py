@@ -7,7 +7,7 @@ as base64, and `None` as null. Reading is strict about types and forgiving about
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, ClassVar, TypeVar, get_type_hints
@@ -57,165 +57,10 @@ class RequestResourceResync:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterCacheInfo:
-    applications_count: int = 0
-    apis_count: int = 0
-    resources_count: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorData:
     resource_name: str = ""
     resource_namespace: str = ""
     message: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResourceRequest:
-    OMITTED: ClassVar = (
-        "namespace",
-        "subresource",
-        "method",
-        "body",
-        "params",
-    )
-
-    uuid: str = ""
-    namespace: str = ""
-    name: str = ""
-    subresource: str = ""
-    method: str = ""
-    body: bytes | None = None
-    params: dict[str, str] | None = None
-    group: str = ""
-    version: str = ""
-    resource: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResourceResponse:
-    OMITTED: ClassVar = ("resource",)
-
-    uuid: str = ""
-    status: int = 0
-    resource: str = field(default="", repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerLogRequest:
-    OMITTED: ClassVar = (
-        "container",
-        "follow",
-        "tail_lines",
-        "since_seconds",
-        "since_time",
-        "timestamps",
-        "previous",
-        "insecure_skip_tls_verify_backend",
-        "limit_bytes",
-    )
-
-    uuid: str = ""
-    namespace: str = ""
-    pod_name: str = ""
-    container: str = ""
-    follow: bool = False
-    tail_lines: int | None = None
-    since_seconds: int | None = None
-    since_time: str = ""
-    timestamps: bool = False
-    previous: bool = False
-    insecure_skip_tls_verify_backend: bool = False
-    limit_bytes: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerTerminalRequest:
-    OMITTED: ClassVar = ("command",)
-
-    uuid: str = ""
-    namespace: str = ""
-    pod_name: str = ""
-    container_name: str = ""
-    command: list[str] | None = None
-    tty: bool = False
-    stdin: bool = False
-    stdout: bool = False
-    stderr: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RedisKey:
-    key: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RedisChannel:
-    channel: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RedisNothing:
-    pass
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RedisRequestBody:
-    OMITTED: ClassVar = (
-        "get",
-        "subscribe",
-        "ping",
-    )
-
-    get: RedisKey | None = None
-    subscribe: RedisChannel | None = None
-    ping: RedisNothing | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RedisRequest:
-    uuid: str = ""
-    connection_uuid: str = ""
-    body: RedisRequestBody = RedisRequestBody()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RedisValue:
-    value: bytes | None = field(default=None, repr=False)
-    cache_hit: bool = False
-    error: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RedisSubscribed:
-    error: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RedisPush:
-    channel_name: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RedisResponseBody:
-    OMITTED: ClassVar = (
-        "get",
-        "subscribe_response",
-        "push_from_subscribe",
-        "pong",
-    )
-
-    get: RedisValue | None = None
-    subscribe_response: RedisSubscribed | None = None
-    push_from_subscribe: RedisPush | None = None
-    pong: RedisNothing | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RedisResponse:
-    uuid: str = ""
-    connection_uuid: str = ""
-    body: RedisResponseBody = RedisResponseBody()
 
 
 def write(struct: Any) -> bytes:

@@ -7,9 +7,10 @@ from typing import Any
 import grpc
 from grpc import aio
 
+from argocd.agents.vocabulary import Message, Target
 from sidecars.wire import capabilities, envelopes
 from sidecars.wire.errors import MalformedError
-from sidecars.wire.events import Event, EventType, Target
+from sidecars.wire.events import Event
 from tiphys import logs, metrics
 from tiphys.errors import ObjectError, SurroundingsError
 
@@ -126,7 +127,7 @@ class EventStream:
             )
         if error.can_be_acknowledged:
             acknowledgement = Event(
-                type=EventType.PROCESSED,
+                type=Message.PROCESSED,
                 target=Target.EVENT_PROCESSED,
                 resource_id=error.resource_id,
                 event_id=error.event_id,

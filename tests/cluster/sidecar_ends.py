@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Mode
 from kube.live import LiveStore
 from kube.resources import APP_PROJECTS, APPLICATIONS
 from kube.store import Object, Resource

@@ -3,7 +3,7 @@
 import asyncio
 
 from argocd import names
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Mode
 from kube.resources import APP_PROJECTS, APPLICATIONS, SECRETS
 from kube.store import Object, PatchKind, Store
 from tests.cluster.sidecar_ends import Ends

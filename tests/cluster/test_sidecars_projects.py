@@ -1,6 +1,6 @@
 """argocd-agent's end-to-end scenarios of AppProjects, on two real API servers and over grpc."""
 
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Mode
 from kube.resources import APP_PROJECTS
 from kube.store import Store
 from tests.cluster.sidecar_ends import Ends

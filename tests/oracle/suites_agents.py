@@ -14,7 +14,6 @@ from argocd.agents.checksums import (
     spec_checksum,
 )
 from argocd.agents.index import AgentIndex
-from argocd.agents.messages import Message, Target
 from argocd.agents.namespaces import at_agent
 from argocd.agents.project_copies import (
     NameTooLongError,
@@ -23,7 +22,8 @@ from argocd.agents.project_copies import (
     project_for_agent,
     role_line,
 )
-from argocd.agents.routing import AgentMapping, Mode
+from argocd.agents.routing import AgentMapping
+from argocd.agents.vocabulary import PREFIX, Message, Mode, Target
 from argocd.globs import Verdict
 
 PANIC = {"panic": True}
@@ -95,7 +95,7 @@ def _role_line(given: Any) -> str:
 
 
 def _at_principal(given: Any) -> Any:
-    message = Message(given["event"])
+    message = Message(PREFIX + given["event"])
     mode = Mode(given.get("mode", "autonomous"))
     acceptance = principal_accepts(Target.PROJECT, message, mode=mode)
     if acceptance is not Acceptance.APPLY:

@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from argocd.agents.vocabulary import PREFIX, Target
 from sidecars.delivery.lanes import compact
 from sidecars.wire.auth.methods import CallCredentials, HeaderMethod, IdentityError, NamePattern
-from sidecars.wire.events import PREFIX, Event, Target
+from sidecars.wire.events import Event
 
 
 def writer_dedupe(given: dict[str, Any]) -> list[list[str]]:

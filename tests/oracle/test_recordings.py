@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from argocd import names
-from argocd.agents.checksums import TrackedKind, inventory_checksum, resource_key, spec_checksum
+from argocd.agents.checksums import inventory_checksum, resource_key, spec_checksum
 from argocd.agents.copies import (
     application_at_principal,
     application_copied,
@@ -25,10 +25,11 @@ from argocd.agents.copies import (
     updated,
 )
 from argocd.agents.index import AgentIndex
-from argocd.agents.messages import Message, application_sendings, project_sendings
+from argocd.agents.messages import application_sendings, project_sendings
 from argocd.agents.project_copies import project_at_principal, project_for_agent
 from argocd.agents.resync import UpdateRequest, answer_to
-from argocd.agents.routing import AgentMapping, Mode
+from argocd.agents.routing import AgentMapping
+from argocd.agents.vocabulary import TRACKED_AS, Message, Mode, Target
 
 HERE = Path(__file__).resolve().parent
 
@@ -120,7 +121,7 @@ def steps_on_hub(recording: Any, kind: str, until: int) -> Any:
 def test_projects_are_told_as_the_principal_told_them(managed: Any) -> None:
     stopped = next(entry.number for entry in managed.entries if entry.what == "agent stopped")
     ours = [
-        (sending.message, sending.object["metadata"]["name"], sending.object["spec"])
+        (sending.message.word, sending.object["metadata"]["name"], sending.object["spec"])
         for old, new, _ in steps_on_hub(managed, "AppProject", stopped)
         for sending in project_sendings(old, new, agents=index("agent-a", Mode.MANAGED))
     ]
@@ -137,7 +138,7 @@ def test_a_project_that_no_longer_matches_is_withdrawn(managed: Any) -> None:
     step, message = managed.entries[267], managed.entries[268]
     old = managed.last_before(267, "hub", "team")
     [sending] = project_sendings(old, step.stored, agents=index("agent-a", Mode.MANAGED))
-    assert (sending.message, sending.object["spec"]) == (message.type, message.payload["spec"])
+    assert (sending.message.word, sending.object["spec"]) == (message.type, message.payload["spec"])
 
 
 def test_applications_are_told_once(managed: Any) -> None:
@@ -228,11 +229,11 @@ def test_repositories_and_keys_are_copied(managed: Any, message: int, stood: int
 
 
 SPOKE = {
-    "guestbook": (TrackedKind.APPLICATION, 95),
-    "team": (TrackedKind.PROJECT, 35),
-    "creds-1": (TrackedKind.REPOSITORY, 105),
-    "repo-1": (TrackedKind.REPOSITORY, 109),
-    "argocd-gpg-keys-cm": (TrackedKind.GPG_KEYS, 113),
+    "guestbook": (TRACKED_AS[Target.APPLICATION], 95),
+    "team": (TRACKED_AS[Target.PROJECT], 35),
+    "creds-1": (TRACKED_AS[Target.REPOSITORY], 105),
+    "repo-1": (TRACKED_AS[Target.REPOSITORY], 109),
+    "argocd-gpg-keys-cm": (TRACKED_AS[Target.GPG_KEYS], 113),
 }
 """What the agent had when it was stopped."""
 

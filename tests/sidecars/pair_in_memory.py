@@ -6,7 +6,7 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 from argocd import names
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Mode
 from kube.embedded import EmbeddedStore
 from kube.resources import APP_PROJECTS, SECRETS
 from kube.store import Object, Resource, Store, WatchEventKind

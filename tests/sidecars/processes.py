@@ -13,7 +13,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Mode
 from certs.authority import Authority, LeafSubject
 from certs.key_pair import KeyPair
 from certs.sources import Secrets
@@ -25,7 +25,6 @@ from sidecars.agent.settings import AgentSettings
 from sidecars.principal import process as principals
 from sidecars.principal.settings import PrincipalSettings
 from sidecars.wire.auth.methods import certificate_method
-from sidecars.wire.auth.tokens import Mode as WireMode
 from sidecars.wire.auth.tokens import Tokens
 from sidecars.wire.client.dialer import DialOptions
 
@@ -141,9 +140,7 @@ def agent(
     serving: dict[str, Any] | None = None,
     **settings: Any,
 ) -> agents.AgentProcess:
-    usual = DialOptions(
-        host="localhost", port=port, mode=WireMode(mode.value), namespace=namespace, version="0.9.0"
-    )
+    usual = DialOptions(host="localhost", port=port, mode=mode, namespace=namespace, version="0.9.0")
     whole = agents.AgentOptions(
         settings=AgentSettings(mode=mode, namespace=namespace, **settings),
         dialing=replace(usual, **(dialing or {})),

@@ -7,11 +7,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from argocd import names
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import OBJECT_TARGETS, Mode
 from kube.embedded import EmbeddedStore
 from kube.store import Object
 from sidecars.principal.principal import Principal
-from sidecars.wire.events import AGENT_SOURCE, OBJECT_TARGETS, Event
+from sidecars.wire.events import AGENT_SOURCE, Event
 from tests.sidecars.pair_in_memory import ARGOCD, PLAIN, Hub, pipes, running_agent
 from tests.sidecars.recorded_script import HUB, Place, Said, Scene, ScriptedPeer, said, scenes, shown
 

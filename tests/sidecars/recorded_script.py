@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from argocd import names
+from argocd.agents.vocabulary import OBJECT_TARGETS, PREFIX, Message
 from kube.errors import NotFoundError
 from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, SECRETS
 from kube.store import Object, PatchKind, Resource, Store
 from sidecars.wire.envelopes import from_cloudevent
-from sidecars.wire.events import OBJECT_TARGETS, PREFIX, Event, EventType, acknowledgement
+from sidecars.wire.events import Event, acknowledgement
 from sidecars.wire.generated import eventstream_pb2
 from tests.sidecars.pair_in_memory import PATIENCE, Pipe
 
@@ -77,7 +78,7 @@ def scenes(name: str) -> Iterator[Scene]:
 def said(event: Event) -> Said:
     message = event.type.removeprefix(PREFIX)
     subject, content = event.subject, ""
-    if event.target in OBJECT_TARGETS and event.type != EventType.ERROR:
+    if event.target in OBJECT_TARGETS and event.type != Message.ERROR:
         content = json.dumps(shown(json.loads(event.payload), message=message), sort_keys=True)
     elif event.payload:
         told = json.loads(event.payload)

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Mode
 from kube.embedded import EmbeddedStore
 from sidecars.wire.events import Event
 from tests.sidecars.pair_in_memory import ARGOCD, PATIENCE, PLAIN, Hub, Pipe, pipes, running_agent

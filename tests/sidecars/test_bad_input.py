@@ -17,20 +17,17 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from grpc import aio
 
-from argocd.agents.messages import Message
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Message, Mode, Target
 from certs.key_pair import KeyPair, Material
 from certs.sources import Secrets
 from kube.embedded import AdmissionRequest, Admitted, EmbeddedStore, Hooks
 from kube.errors import InvalidError
 from kube.resources import APP_PROJECTS, APPLICATIONS, EVENTS
-from sidecars.mirroring.kinds import APPLICATION, event_about
 from sidecars.wire.auth.methods import header_method
 from sidecars.wire.auth.passwords import Accounts, Login, PasswordMethod
 from sidecars.wire.auth.tokens import Holder, Tokens
-from sidecars.wire.auth.tokens import Mode as WireMode
 from sidecars.wire.envelopes import encode, to_cloudevent
-from sidecars.wire.events import Event, EventType, Target
+from sidecars.wire.events import Event, object_event
 from sidecars.wire.generated.eventstream_pb2 import Event as Envelope
 from sidecars.wire.tls import channel_credentials
 from tests.sidecars import oversized_sender, processes
@@ -101,9 +98,9 @@ async def test_a_wrong_token_opens_no_stream() -> None:
         stranger = Tokens(rsa.generate_private_key(public_exponent=65537, key_size=2048), now=time.time)
         lines = logged()
         async with there.channel(there.pki.pair(BAD, server=False)) as channel:
-            for token in ("nonsense", stranger.issue(Holder(BAD, WireMode.MANAGED)).access) * 3:
+            for token in ("nonsense", stranger.issue(Holder(BAD, Mode.MANAGED)).access) * 3:
                 assert await refusal(subscribe(channel, ("authorization", token)).read()) == INVALID
-            stolen = Tokens(processes.KEY, now=time.time).issue(Holder(GOOD, WireMode.MANAGED)).access
+            stolen = Tokens(processes.KEY, now=time.time).issue(Holder(GOOD, Mode.MANAGED)).access
             for _ in range(3):
                 assert await refusal(subscribe(channel, ("authorization", stolen)).read()) == INVALID
         bad, foreign = refusals(lines)
@@ -178,13 +175,11 @@ async def answered(call: Any, event_id: str) -> None:
     async with asyncio.timeout(PATIENCE):
         while True:
             said = Envelope.FromString(await call.read()).event
-            if said.type == EventType.PROCESSED and said.attributes["eventid"].ce_string == event_id:
+            if said.type == Message.PROCESSED and said.attributes["eventid"].ce_string == event_id:
                 return
 
 
-def told(
-    payload: bytes, *, number: int, target: str = Target.APPPROJECT, kind: str = EventType.CREATE
-) -> Event:
+def told(payload: bytes, *, number: int, target: str = Target.PROJECT, kind: str = Message.CREATE) -> Event:
     return Event(type=kind, target=target, resource_id=f"r{number}", event_id=f"e{number}", payload=payload)
 
 
@@ -227,7 +222,7 @@ WRONG: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("target", [Target.APPPROJECT, Target.APPLICATION])
+@pytest.mark.parametrize("target", [Target.PROJECT, Target.APPLICATION])
 async def test_json_of_wrong_types_is_acknowledged_by_a_principal_and_said_once(target: str) -> None:
     async with fleet() as there:
         lines = logged(level="info")
@@ -239,7 +234,7 @@ async def test_json_of_wrong_types_is_acknowledged_by_a_principal_and_said_once(
         assert not lines("handler crashed")
 
 
-@pytest.mark.parametrize("target", [Target.APPPROJECT, Target.APPLICATION, Target.REPOSITORY, Target.GPGKEY])
+@pytest.mark.parametrize("target", [Target.PROJECT, Target.APPLICATION, Target.REPOSITORY, Target.GPG_KEYS])
 async def test_json_of_wrong_types_is_acknowledged_by_an_agent_and_said_once(target: str) -> None:
     store = EmbeddedStore(namespaces=[ARGOCD])
     lines = logged(level="info")
@@ -247,7 +242,7 @@ async def test_json_of_wrong_types_is_acknowledged_by_an_agent_and_said_once(tar
         for number, payload in enumerate(WRONG):
             await acknowledged(pipe, told(payload, number=number, target=target))
         item = application(metadata={"namespace": GOOD, "uid": "u", "resourceVersion": "1"})
-        await acknowledged(pipe, event_about(Message.CREATE, APPLICATION, item))
+        await acknowledged(pipe, object_event(Message.CREATE, target=Target.APPLICATION, obj=item))
         await until(store, APPLICATIONS, lambda there: "shop" in there)
     assert 0 < len(lines("dead letter")) <= len(WRONG)
     assert not lines("handler crashed")

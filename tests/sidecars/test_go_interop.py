@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 from argocd import names
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Mode
 from certs.key_pair import Material
 from certs.sources import Files
 from kube.live import LiveStore
@@ -25,7 +25,6 @@ from sidecars.agent.settings import AgentSettings
 from sidecars.principal import process as principal_running
 from sidecars.principal.settings import PrincipalSettings
 from sidecars.wire.auth.methods import NamePattern, SubjectMethod
-from sidecars.wire.auth.tokens import Mode as WireMode
 from sidecars.wire.auth.tokens import Tokens
 from sidecars.wire.client.dialer import DialOptions
 from tests.sidecars import pair_in_memory
@@ -97,7 +96,7 @@ class Ground:
                 host="127.0.0.1",
                 port=self.port,
                 material=Material(None, b""),
-                mode=WireMode(mode.value),
+                mode=mode,
                 namespace=self.spoke,
                 version="0.9.0",
             ),

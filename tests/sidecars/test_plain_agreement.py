@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from argocd.agents.routing import AgentMapping, Mode
+from argocd.agents.routing import AgentMapping
+from argocd.agents.vocabulary import Mode
 from kube.embedded import EmbeddedStore
 from kube.resources import APP_PROJECTS, APPLICATIONS
 from tests.sidecars.pair_in_memory import ARGOCD, PLAIN, Pair, Pipe, application, connected, project

@@ -12,19 +12,17 @@ from typing import Any
 
 from argocd import names
 from argocd.agents.checksums import ResourceKey, inventory_checksum, spec_checksum
-from argocd.agents.messages import Message
 from argocd.agents.project_copies import project_at_principal
-from argocd.agents.resync import ResyncMessage, UpdateRequest
-from argocd.agents.routing import Mode
+from argocd.agents.resync import UpdateRequest
+from argocd.agents.vocabulary import PREFIX, Message, Mode, Target
 from kube.embedded import EmbeddedStore
 from kube.resources import APP_PROJECTS, APPLICATIONS, SECRETS
 from kube.store import Object
-from sidecars.mirroring.kinds import APPLICATION, PROJECT, SyncedKind, event_about
+from sidecars.mirroring.kinds import APPLICATION, PROJECT, SyncedKind
 from sidecars.mirroring.resync_events import ResyncEvents
 from sidecars.principal.principal import Principal
 from sidecars.wire.auth.authenticator import Admission
-from sidecars.wire.auth.tokens import Mode as WireMode
-from sidecars.wire.events import AGENT_SOURCE, PREFIX, Event, fresh_id
+from sidecars.wire.events import AGENT_SOURCE, Event, fresh_id, object_event
 from tests.sidecars.pair_in_memory import (
     ARGOCD,
     PLAIN,
@@ -183,7 +181,7 @@ def test_an_application_is_listed_where_its_agent_has_it() -> None:
                 await hub.principal.gate.admit(
                     Admission(
                         agent=AGENT,
-                        mode=WireMode.MANAGED,
+                        mode=Mode.MANAGED,
                         version="0.9.0",
                         agent_namespace="argocd-agent",
                         address="",
@@ -215,9 +213,9 @@ def test_an_autonomous_agent_is_asked_by_its_own_names_and_whole_where_it_was_si
                 asked: dict[str, list[Any]] = {}
                 for event in told.take():
                     asked.setdefault(event.type.removeprefix(PREFIX), []).append(json.loads(event.payload))
-                (listed,) = asked[ResyncMessage.REQUEST_LIST]
+                (listed,) = asked[Message.REQUEST_SYNCED_RESOURCE_LIST.word]
                 assert b64decode(listed["checksum"]) == inventory_checksum(own)
-                checksums = {each["name"]: each["checksum"] for each in asked[ResyncMessage.REQUEST_UPDATE]}
+                checksums = {each["name"]: each["checksum"] for each in asked[Message.REQUEST_UPDATE.word]}
                 assert set(checksums) == {"agent-a-web", "shop"}
                 assert (checksums["shop"] is None) is silent
                 assert checksums["agent-a-web"]
@@ -228,7 +226,9 @@ def test_an_autonomous_agent_is_asked_by_its_own_names_and_whole_where_it_was_si
             status = {"health": {"status": "Healthy"}}
             own_app = {**mirror, "metadata": metadata, "status": status}
             told.take()
-            await peer.say(event_about(Message.SPEC_UPDATE, APPLICATION, own_app, source=AGENT_SOURCE))
+            await peer.say(
+                object_event(Message.SPEC_UPDATE, target=Target.APPLICATION, obj=own_app, source=AGENT_SOURCE)
+            )
             await asyncio.sleep(ROUND)
             asked_again = [json.loads(each.payload) for each in told.take() if b'"shop"' in each.payload]
             assert asked_again
@@ -260,7 +260,7 @@ def test_a_managed_agent_asks_slowly_and_tells_the_status_that_no_checksum_shows
                 await change(store, APPLICATIONS, "app-0", status={"at": loop.time()})
                 await asyncio.sleep(60)
                 for word in map(said, told.take()):
-                    if word.message == ResyncMessage.REQUEST_UPDATE:
+                    if word.message == Message.REQUEST_UPDATE.word:
                         asked.setdefault(word.subject, []).append(loop.time())
                     elif word.message == "status-update":
                         statuses[word.subject] += 1
@@ -284,7 +284,7 @@ def test_a_managed_agents_inventory_can_match_that_of_argocd_agents_principal() 
         await copied_at(store, PROJECT, project())
         await copied_at(store, APPLICATION, application())
         async with to_agent(Mode.MANAGED, store) as peer:
-            lists = [event for event in peer.heard if event.type.endswith(ResyncMessage.REQUEST_LIST)]
+            lists = [event for event in peer.heard if event.type == Message.REQUEST_SYNCED_RESOURCE_LIST]
             wanted = inventory_checksum([ResourceKey("Application", "shop", "shop-uid")])
             assert [b64decode(json.loads(each.payload)["checksum"]) for each in lists] == [wanted]
 

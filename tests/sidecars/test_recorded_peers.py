@@ -2,7 +2,7 @@
 
 import pytest
 
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Mode
 from kube.errors import NotFoundError
 from tests.sidecars.recorded_peer import Rehearsal
 from tests.sidecars.recorded_script import HUB, RECORDINGS, SPOKE

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import structlog
 
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Message, Mode, Target
 from kube.embedded import EmbeddedStore
 from kube.resources import APP_PROJECTS, APPLICATIONS, EVENTS
 from kube.store import Object, PatchKind
 from sidecars.delivery.lanes import key_of
 from sidecars.delivery.outcomes import DeadLetter, DeadLetterReason
 from sidecars.delivery.unsent import UnsentKeys
-from sidecars.wire.events import Event, EventType, Target
+from sidecars.wire.events import Event
 from tests.sidecars import processes
 from tests.sidecars.pair_in_memory import ARGOCD, Hub, application, project, until
 from tests.sidecars.processes import Pki
@@ -155,8 +155,8 @@ async def test_an_autonomous_agents_own_object_that_the_principal_does_not_take_
 
 async def test_a_report_that_failed_is_made_again_and_one_that_did_not_is_not() -> None:
     event = Event(
-        type=EventType.SPEC_UPDATE,
-        target=Target.APPPROJECT,
+        type=Message.SPEC_UPDATE,
+        target=Target.PROJECT,
         subject="argocd/large",
         resource_id="r",
         event_id="e",
@@ -172,12 +172,12 @@ async def test_a_report_that_failed_is_made_again_and_one_that_did_not_is_not() 
     tries: list[DeadLetter] = []
     away = True
 
-    async def bury(one: DeadLetter) -> None:
+    async def report(one: DeadLetter) -> None:
         tries.append(one)
         if away:
             raise SurroundingsError("the API server is away")
 
-    unsent = UnsentKeys(bury)
+    unsent = UnsentKeys(report)
     with structlog.testing.capture_logs() as lines:
         for count in (1, 2):
             unsent.report(letter)

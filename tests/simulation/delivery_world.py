@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 
+from argocd.agents.vocabulary import Message
 from kube.errors import InvalidError, NotFoundError, UnavailableError
 from sidecars.delivery.comparison import PREFIX, Comparer, Difference
 from sidecars.delivery.inbox import Inbox, InboxLimits
@@ -15,7 +16,7 @@ from sidecars.delivery.outbox import Outbox, OutboxLimits
 from sidecars.delivery.outcomes import DeadLetter
 from sidecars.delivery.seen import SeenLimits
 from sidecars.delivery.session import Queues
-from sidecars.wire.events import Event, EventType, acknowledgement
+from sidecars.wire.events import Event, acknowledgement
 from tests.simulation.ledger import POISON, Command, Ledger, Thing, read
 from tests.simulation.network import Wire
 from tests.simulation.world import Process, World
@@ -62,7 +63,7 @@ class End:
             peer=peer,
             handle=self._handle,
             acknowledge=lambda event: self.outbox.add(acknowledgement(event)),
-            bury=self._bury,
+            report=self._report,
             limits=limits.inbox,
             observer=_InboxNotes(self),
             timing=self.world.timing,
@@ -93,7 +94,7 @@ class End:
         if not self.process.alive:
             raise UnavailableError("dead")
 
-    async def _bury(self, letter: DeadLetter) -> None:
+    async def _report(self, letter: DeadLetter) -> None:
         self.world.note(f"dead letter {letter.key} {letter.reason}")
         name, thing = read(letter.event)
         if thing.value != POISON:
@@ -131,8 +132,8 @@ class HubEnd(End):
             self.ledger.reported[name] = status
             self.status.put(name, status.digest)
 
-    def changed(self, name: str, kind: EventType, thing: Thing) -> None:
-        if kind == EventType.DELETE:
+    def changed(self, name: str, kind: Message, thing: Thing) -> None:
+        if kind == Message.DELETE:
             self.spec.remove(name)
             self.status.remove(name)
         else:
@@ -145,16 +146,16 @@ class HubEnd(End):
             if command.id in self._given:
                 continue
             thing = self.ledger.things[command.name]
-            state = self.ledger.event(EventType.SPEC_UPDATE, command.name, thing)
+            state = self.ledger.event(Message.SPEC_UPDATE, command.name, thing)
             order = self.ledger.event(
-                EventType.SET_OPERATION, command.name, thing, version=int(command.id.rpartition("_")[2])
+                Message.SET_OPERATION, command.name, thing, version=int(command.id.rpartition("_")[2])
             )
             assert order.event_id == command.id
             if self.outbox.add(state) and self.outbox.add(order):
                 self._given[command.id] = None
 
     def acknowledged(self, event: Event) -> None:
-        if event.type == EventType.SET_OPERATION and self.process.alive:
+        if event.type == Message.SET_OPERATION and self.process.alive:
             self.ledger.pending.pop(event.event_id, None)
 
     def compare(self) -> None:
@@ -167,9 +168,9 @@ class HubEnd(End):
         if scope != "spec":
             return
         if thing is not None:
-            self.outbox.add(self.ledger.event(EventType.SPEC_UPDATE, difference.key, thing))
+            self.outbox.add(self.ledger.event(Message.SPEC_UPDATE, difference.key, thing))
         else:
-            self.outbox.add(self.ledger.event(EventType.DELETE, difference.key, Thing("", 0, "")))
+            self.outbox.add(self.ledger.event(Message.DELETE, difference.key, Thing("", 0, "")))
 
 
 class SpokeEnd(End):
@@ -183,12 +184,12 @@ class SpokeEnd(End):
     async def _apply(self, event: Event) -> None:
         name, thing = read(event)
         ledger = self.ledger
-        if event.type == EventType.SET_OPERATION:
+        if event.type == Message.SET_OPERATION:
             if name not in ledger.copies:
                 raise NotFoundError(f"{name} is not here")
             self.world.count("commands done" if ledger.carry_out(event) else "commands remembered")
             self.world.note(f"{ledger.spoke} does {event.event_id}")
-        elif event.type == EventType.DELETE:
+        elif event.type == Message.DELETE:
             ledger.delete(event)
         elif thing.value == POISON:
             raise InvalidError(f"{name} is invalid")
@@ -202,7 +203,7 @@ class SpokeEnd(End):
 
     def changed(self, name: str, status: Thing) -> None:
         self.status.put(name, status.digest)
-        self.outbox.add(self.ledger.event(EventType.STATUS_UPDATE, name, status))
+        self.outbox.add(self.ledger.event(Message.STATUS_UPDATE, name, status))
 
     def compare(self) -> None:
         self.outbox.take_marks()
@@ -211,7 +212,7 @@ class SpokeEnd(End):
     def repair(self, scope: str, difference: Difference) -> None:
         status = self.ledger.statuses.get(difference.key)
         if scope == "status" and status is not None:
-            self.outbox.add(self.ledger.event(EventType.STATUS_UPDATE, difference.key, status))
+            self.outbox.add(self.ledger.event(Message.STATUS_UPDATE, difference.key, status))
 
 
 class _OutboxNotes(OutboxObserver):
@@ -332,7 +333,7 @@ class Delivery:
         uid = old.uid if old is not None else self.world.new_id()[:8]
         thing = ledger.things[name] = Thing(uid, ledger.next_revision(), value)
         self.world.note(f"user writes {ledger.spoke}/{name} {thing.uid} {thing.version}")
-        self._tell_hub(ledger, name, EventType.CREATE if old is None else EventType.SPEC_UPDATE, thing)
+        self._tell_hub(ledger, name, Message.CREATE if old is None else Message.SPEC_UPDATE, thing)
 
     def _delete(self, ledger: Ledger, name: str) -> None:
         thing = ledger.things.pop(name, None)
@@ -343,7 +344,7 @@ class Delivery:
             ledger.dropped[command.id] = None
             del ledger.pending[command.id]
         self.world.note(f"user deletes {ledger.spoke}/{name} {thing.uid}")
-        self._tell_hub(ledger, name, EventType.DELETE, Thing(thing.uid, ledger.next_revision(), ""))
+        self._tell_hub(ledger, name, Message.DELETE, Thing(thing.uid, ledger.next_revision(), ""))
 
     def _order(self, ledger: Ledger, name: str) -> None:
         thing = ledger.things.get(name)
@@ -366,7 +367,7 @@ class Delivery:
         if end is not None and end.process.alive:
             end.changed(name, status)
 
-    def _tell_hub(self, ledger: Ledger, name: str, kind: EventType, thing: Thing) -> None:
+    def _tell_hub(self, ledger: Ledger, name: str, kind: Message, thing: Thing) -> None:
         end = self._hub.get(ledger.spoke)
         if end is not None and end.process.alive:
             end.changed(name, kind, thing)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
-from sidecars.wire.events import Event, EventType, Target, object_event
+from argocd.agents.vocabulary import Message, Target
+from sidecars.wire.events import Event, object_event
 
 POISON = "poison"
 """A value that the spoke's API server refuses for ever."""
@@ -61,7 +62,7 @@ class Ledger:
         self.revision += 1
         return self.revision
 
-    def event(self, kind: EventType, name: str, thing: Thing, *, version: int | None = None) -> Event:
+    def event(self, kind: Message, name: str, thing: Thing, *, version: int | None = None) -> Event:
         body: dict[str, Any] = {
             "metadata": {
                 "name": name,

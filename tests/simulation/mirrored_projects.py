@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from argocd.agents.vocabulary import Message, Target
 from kube.cache import Cache
 from kube.errors import ApiError, NotFoundError
 from kube.projections import without_managed_fields
@@ -21,7 +22,7 @@ from sidecars.delivery.inbox import Inbox
 from sidecars.delivery.inventory import Inventory
 from sidecars.delivery.outbox import Outbox, OutboxLimits
 from sidecars.delivery.session import Queues
-from sidecars.wire.events import Event, EventType, Target, acknowledgement, object_event
+from sidecars.wire.events import Event, acknowledgement, object_event
 from tests.simulation.network import Wire
 from tests.simulation.world import Process, World
 from tiphys.errors import SurroundingsError
@@ -86,10 +87,10 @@ class End:
         for difference in differences:
             body = self.cache.get(difference.key, namespace=NAMESPACE)
             gone = {"metadata": {"name": difference.key, "namespace": NAMESPACE}}
-            self.tell(EventType.DELETE if body is None else EventType.SPEC_UPDATE, body or gone)
+            self.tell(Message.DELETE if body is None else Message.SPEC_UPDATE, body or gone)
 
-    def tell(self, kind: EventType, body: Object) -> None:
-        self.outbox.add(object_event(kind, target=Target.APPPROJECT, obj=body))
+    def tell(self, kind: Message, body: Object) -> None:
+        self.outbox.add(object_event(kind, target=Target.PROJECT, obj=body))
 
 
 class Mirroring:
@@ -110,8 +111,8 @@ class Mirroring:
         end = End(process, peer="spoke", handle=_nothing)
 
         def tell(old: Object | None, new: Object | None) -> None:
-            kind = EventType.CREATE if old is None else EventType.SPEC_UPDATE
-            end.tell(kind if new is not None else EventType.DELETE, new or old or {})
+            kind = Message.CREATE if old is None else Message.SPEC_UPDATE
+            end.tell(kind if new is not None else Message.DELETE, new or old or {})
 
         async def accept(wire: Wire) -> None:
             end.comparer.start("spec")
@@ -157,7 +158,7 @@ class Mirroring:
     async def _apply(self, store: Store, event: Event) -> None:
         wanted = orjson.loads(event.payload)
         name = wanted["metadata"]["name"]
-        if event.type == EventType.DELETE:
+        if event.type == Message.DELETE:
             try:
                 await store.delete(APP_PROJECTS, name=name, namespace=NAMESPACE)
             except NotFoundError:

@@ -4,8 +4,9 @@ ranges, nobody but ours asks again, and some of what they acknowledge they never
 
 from collections.abc import Iterable
 
+from argocd.agents.vocabulary import OBJECT_TARGETS, PREFIX
 from sidecars.delivery.session import Stream
-from sidecars.wire.events import OBJECT_TARGETS, PREFIX, Event, acknowledgement
+from sidecars.wire.events import Event, acknowledgement
 from tests.simulation.network import Wire
 from tests.simulation.sidecars import AUTONOMOUS, Sidecars
 from tests.simulation.world import World

@@ -12,7 +12,8 @@ from argocd import names
 from argocd.agents.copies import application_at_principal
 from argocd.agents.identity import is_managed
 from argocd.agents.project_copies import project_at_principal, project_for_agent
-from argocd.agents.routing import AgentMapping, Mode, route_project
+from argocd.agents.routing import AgentMapping, route_project
+from argocd.agents.vocabulary import Mode
 from argocd.reading import value
 from kube.errors import ApiError, NotFoundError
 from kube.resources import APP_PROJECTS, APPLICATIONS, NAMESPACES, SECRETS

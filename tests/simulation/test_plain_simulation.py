@@ -28,7 +28,7 @@ def test_a_seed_with_plain_peers_replays_exactly() -> None:
 
 def test_without_asking_again_what_was_forgotten_stays_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sidecars.principal.resync.PrincipalResync.ask_now_and_then", lambda *_: None)
-    monkeypatch.setattr("sidecars.agent.resync.AgentResync.now_and_then", lambda *_: ())
+    monkeypatch.setattr("sidecars.agent.resync.AgentResync._questions", lambda *_: ())
     with pytest.raises(AssertionError, match="instead of"):
         simulate_several(range(10))
 

@@ -50,8 +50,6 @@ def test_without_guards_and_comparisons_meddling_stays(monkeypatch: pytest.Monke
 def test_without_knowing_what_the_agent_has_had_operations_are_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(
-        "sidecars.principal.agents.KnownAgent.operation_pending", lambda *_args, **_named: False
-    )
+    monkeypatch.setattr("sidecars.principal.operations.Operations.is_pending", lambda *_args, **_named: False)
     with pytest.raises(AssertionError, match=r"never ran|ran again|instead of"):
         simulate_several(range(40))

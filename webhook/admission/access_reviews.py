@@ -41,11 +41,9 @@ class AccessReviews:
         self._answers: OrderedDict[Question, tuple[float, bool]] = OrderedDict()
 
     def check(self, case: Case) -> Awaitable[list[Judgement]] | None:
-        """None where there is nothing to ask: the switch is off, or Argo CD itself writes."""
-        configuration = case.surroundings.configuration
+        """None where there is nothing to ask: no account is named anew, or Argo CD itself writes."""
         if (
-            not configuration.impersonation.check_writer
-            or case.kind is not Kind.PROJECT
+            case.kind is not Kind.PROJECT
             or case.operation is Operation.DELETE
             or is_argocd(case.writer, case.surroundings)
         ):

@@ -61,9 +61,10 @@ class Decisions:
         if case is None:
             return PASSED
         judgements = judge(case, today=self._today())
-        asking = self._access_reviews.check(case) if self._access_reviews is not None else None
-        if asking is not None:
-            return self._validate_when_asked(review, case, judgements, asking)
+        if self._access_reviews is not None and case.surroundings.configuration.impersonation.check_writer:
+            asking = self._access_reviews.check(case)
+            if asking is not None:
+                return self._validate_when_asked(review, case, judgements, asking)
         return _verdict(review, judgements)
 
     async def _validate_when_asked(

@@ -13,11 +13,12 @@ import grpc
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
+from argocd.agents.vocabulary import Mode
 from certs.key_pair import fingerprint
 from sidecars.wire.auth.caller import Caller
 from sidecars.wire.auth.methods import CallCredentials, IdentityError, Method, Refusal
 from sidecars.wire.auth.passwords import PasswordMethod, TooManyLoginsError
-from sidecars.wire.auth.tokens import Holder, Mode, Pair, TokenError, Tokens
+from sidecars.wire.auth.tokens import Holder, Pair, TokenError, Tokens
 from sidecars.wire.auth.trust import Trust
 from sidecars.wire.refusals import RefusalLog, RefusedError, unauthenticated
 from sidecars.wire.tls import TLS_13

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.utils import base64url_decode
 
+from argocd.agents.vocabulary import Mode
 from sidecars.wire.auth.methods import is_agent_name
 from sidecars.wire.errors import MalformedError
 from sidecars.wire.json_objects import read_struct
@@ -51,11 +52,6 @@ class Audience(StrEnum):
     ACCESS = "argocd-agent-server-access"
     REFRESH = "argocd-agent-server-refresh"
     RESOURCE_PROXY = "argocd-agent-server-resource-proxy"
-
-
-class Mode(StrEnum):
-    MANAGED = "managed"
-    AUTONOMOUS = "autonomous"
 
 
 class TokenError(CallError):

@@ -27,12 +27,10 @@ _CLIENT = {ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.ANY_EXTENDED_KEY
 
 
 class Trust:
-    def __init__(
-        self, roots: bytes, *, now: Callable[[], datetime], blocklist: Blocklist | None = None
-    ) -> None:
+    def __init__(self, roots: bytes, *, now: Callable[[], datetime]) -> None:
         self._now = now
         self._roots = _store(roots, now=now())
-        self._blocklist = blocklist or Blocklist()
+        self._blocklist = Blocklist()
 
     def swap_roots(self, roots: bytes) -> None:
         self._roots = _store(roots, now=self._now())

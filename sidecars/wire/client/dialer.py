@@ -6,7 +6,6 @@ principal is one of ours, sent back as our own.
 
 import asyncio
 import re
-import time
 from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,28 +14,26 @@ import grpc
 from google.protobuf.message import DecodeError
 from grpc import aio
 
+from argocd.agents.vocabulary import Mode
 from certs.key_pair import Material
 from sidecars.wire import capabilities
 from sidecars.wire.auth.passwords import Login
-from sidecars.wire.auth.tokens import Holder, Mode, TokenError, peek
-from sidecars.wire.capabilities import Capabilities, grouped
+from sidecars.wire.auth.tokens import Holder, TokenError, peek
+from sidecars.wire.capabilities import VERSION_PREFIX, Capabilities, grouped
 from sidecars.wire.client.pinning import pinned
 from sidecars.wire.events import AGENT_SOURCE, Event
-from sidecars.wire.generated.auth_pb2 import AuthRequest, AuthResponse, RefreshTokenRequest
+from sidecars.wire.generated.auth_pb2 import AuthRequest, AuthResponse
 from sidecars.wire.generated.version_pb2 import VersionRequest, VersionResponse
 from sidecars.wire.streams import DEFAULT_MAX_MESSAGE_BYTES, EventStream, StreamLostError
 from sidecars.wire.tls import channel_credentials
 from tiphys.errors import CallError, SurroundingsError
 
-VERSION_PREFIX = "argocd-agent-"
 # What Go agents call themselves; proxies may tell agents apart by it.
 USER_AGENT = "argocd-agent/v0.0.1"
 
 # For one call of the handshake. A principal that restarts answers a thousand logins within 15 s; who gives up
 # before makes it begin anew.
 CALL_SECONDS = 30.0
-# A token with less than this left is renewed before a call is made with it.
-TOKEN_MARGIN_SECONDS = 30.0
 # A Go principal closes the connection of whoever pings more often than every five minutes.
 DEFAULT_KEEPALIVE_SECONDS = 360.0
 
@@ -109,17 +106,16 @@ class PrincipalInfo:
 
 
 class AgentConnection:
-    """An open stream to the principal, and the calls that may be made beside it."""
+    """An open stream to the principal."""
 
     def __init__(
         self, dialing: DialOptions, channel: Any, principal: PrincipalInfo, tokens: AuthResponse
     ) -> None:
         self._dialing = dialing
         self._channel = channel
-        self._tokens = tokens
         self._closed = False
         self.principal = principal
-        self.me, self._expires = _read_tokens(tokens)
+        self.me = _holder(tokens)
         self.extensions = dialing.announcement.common(principal.announced)
         self._call = channel.stream_stream("/eventstreamapi.EventStream/Subscribe")(
             metadata=[("authorization", tokens.accessToken), *self._announcement().metadata()]
@@ -142,20 +138,6 @@ class AgentConnection:
 
     async def receive(self) -> Event | None:
         return await self._stream.receive()
-
-    async def access_token(self, *, now: float | None = None) -> str:
-        """For a new call beside the stream; renewed when it is about to end. Raises DialError."""
-        moment = time.time() if now is None else now
-        if self._expires - moment < TOKEN_MARGIN_SECONDS:
-            request = RefreshTokenRequest(refreshToken=self._tokens.refreshToken)
-            answer, _ = await _called(
-                self._channel, "/authapi.Authentication/RefreshToken", request, AuthResponse
-            )
-            if not answer.refreshToken:
-                answer.refreshToken = self._tokens.refreshToken
-            self._tokens = answer
-            _, self._expires = _read_tokens(answer)
-        return str(self._tokens.accessToken)
 
     async def refused_size(self) -> int:
         """What the principal takes in one message, where that is why it ended the stream; else 0.
@@ -275,9 +257,9 @@ async def _called(channel: Any, path: str, request: Any, kind: type[Any]) -> tup
         ) from error
 
 
-def _read_tokens(tokens: AuthResponse) -> tuple[Holder, float]:
+def _holder(tokens: AuthResponse) -> Holder:
     try:
         peek(tokens.refreshToken)
-        return peek(tokens.accessToken)
+        return peek(tokens.accessToken)[0]
     except TokenError as error:
         raise DialError(f"the principal's answer: {error}", code="INTERNAL", hopeless=True) from error

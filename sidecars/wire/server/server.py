@@ -6,7 +6,7 @@ ended and is cancelled when it is cut.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,7 +20,7 @@ from sidecars.wire import capabilities
 from sidecars.wire.auth.authenticator import Authenticator, LoginRequest, Rules
 from sidecars.wire.auth.blocklist import Blocklist
 from sidecars.wire.auth.caller import Caller, caller_of
-from sidecars.wire.capabilities import Capabilities
+from sidecars.wire.capabilities import VERSION_PREFIX, Capabilities
 from sidecars.wire.generated.auth_pb2 import AuthRequest, AuthResponse, RefreshTokenRequest
 from sidecars.wire.generated.version_pb2 import VersionResponse
 from sidecars.wire.refusals import RefusedError
@@ -34,7 +34,6 @@ from tiphys.errors import CallError, SurroundingsError, TiphysError
 
 STREAMS = metrics.gauge("tiphys_wire_streams", "Open streams of agents.")
 
-VERSION_PREFIX = "argocd-agent-"
 # How long a stream's owner may tidy up once it is told to leave.
 FAREWELL_SECONDS = 5.0
 
@@ -44,18 +43,13 @@ ServeStream = Callable[[AuthenticatedAgent, EventStream], Awaitable[None]]
 
 
 class Server:
-    """Serves agents from `start` to `stop`. Certificates, authorities and blocklist are swapped live.
-
-    `services` are further generic handlers on the same port; they check their own callers.
-    """
+    """Serves agents from `start` to `stop`. Certificates, authorities and blocklist are swapped live."""
 
     def __init__(
         self,
         listening: ListenOptions,
         rules: Rules,
         serve_stream: ServeStream,
-        *,
-        services: Sequence[Any] = (),
     ) -> None:
         listening.check(rules.method.name)
         if rules.method.name == "mtls" and rules.trust is None:
@@ -63,7 +57,6 @@ class Server:
         self._listening = listening
         self._rules = rules
         self._serve_stream = serve_stream
-        self._services = services
         self._authenticator = Authenticator(rules, monotonic=time.monotonic)
         self._credentials: ServerCredentials | None = None
         self._server: Any = None
@@ -127,8 +120,7 @@ class Server:
                 "Subscribe": grpc.stream_stream_rpc_method_handler(self._subscribe)
             },
         }
-        own = [grpc.method_handlers_generic_handler(name, methods) for name, methods in calls.items()]
-        return [*own, *self._services]
+        return [grpc.method_handlers_generic_handler(name, methods) for name, methods in calls.items()]
 
     async def _version(self, _request: bytes, context: Any) -> bytes:
         await context.send_initial_metadata(self._listening.announced.metadata())

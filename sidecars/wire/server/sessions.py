@@ -9,8 +9,8 @@ from datetime import datetime
 import grpc
 from cryptography import x509
 
+from argocd.agents.vocabulary import Mode
 from certs.key_pair import fingerprint
-from sidecars.wire.auth.tokens import Mode
 from sidecars.wire.capabilities import Capabilities
 from sidecars.wire.refusals import RefusedError
 

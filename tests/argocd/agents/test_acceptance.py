@@ -16,8 +16,7 @@ from argocd.agents.acceptance import (
     principal_accepts,
     status_message,
 )
-from argocd.agents.messages import Message, Target
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Message, Mode, Target
 from tests.argocd.agents.agent_objects import application
 
 APPLY, DISCARD, REFUSE = Acceptance.APPLY, Acceptance.DISCARD, Acceptance.REFUSE

@@ -12,12 +12,12 @@ from argocd import names
 from argocd.agents.checksums import (
     ChecksumError,
     ResourceKey,
-    TrackedKind,
     canonical_json,
     inventory_checksum,
     resource_key,
     spec_checksum,
 )
+from argocd.agents.vocabulary import TRACKED_AS, Target
 
 JSON = st.recursive(
     st.none()
@@ -102,10 +102,10 @@ def test_nothing_tracked_has_no_checksum() -> None:
 
 def test_a_copy_is_known_by_its_uid_at_the_source() -> None:
     metadata = {"name": "shop", "namespace": "argocd", "uid": "here"}
-    plain = resource_key(TrackedKind.PROJECT, {"metadata": metadata})
+    plain = resource_key(TRACKED_AS[Target.PROJECT], {"metadata": metadata})
     assert plain == ResourceKey("AppProject", "shop", "here", "argocd")
     copy = {"metadata": {**metadata, "annotations": {names.SOURCE_UID: "there"}}}
-    assert resource_key(TrackedKind.PROJECT, copy).uid == "there"
+    assert resource_key(TRACKED_AS[Target.PROJECT], copy).uid == "there"
 
 
 def test_a_destination_is_not_hashed() -> None:

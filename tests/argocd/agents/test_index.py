@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from argocd import globs, names
 from argocd.agents import index as agent_index
 from argocd.agents.index import AgentIndex, ProjectChange
-from argocd.agents.routing import AgentMapping, Mode, explain_project
+from argocd.agents.routing import AgentMapping, explain_project
+from argocd.agents.vocabulary import Mode
 from argocd.globs import Verdict
 from tests.argocd.agents.agent_objects import NAMES, projects
 from tests.argocd.agents.agent_objects import project as project_of

@@ -8,9 +8,7 @@ from hypothesis import given
 from argocd import names
 from argocd.agents.index import AgentIndex
 from argocd.agents.messages import (
-    Message,
     Sending,
-    Target,
     application_messages,
     application_sendings,
     differs,
@@ -19,7 +17,8 @@ from argocd.agents.messages import (
     repository_sendings,
     strands_its_deletion,
 )
-from argocd.agents.routing import AgentMapping, Mode
+from argocd.agents.routing import AgentMapping
+from argocd.agents.vocabulary import Message, Mode, Target
 from tests.argocd.agents.agent_objects import OBJECTS, application, project, repository
 
 CREATE, DELETE, SPEC_UPDATE = Message.CREATE, Message.DELETE, Message.SPEC_UPDATE

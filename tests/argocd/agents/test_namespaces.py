@@ -4,7 +4,8 @@ import pytest
 
 from argocd import names
 from argocd.agents.namespaces import PeerUnknownError, Placement, as_told_to_peer, at_agent, at_principal
-from argocd.agents.routing import AgentMapping, Mode
+from argocd.agents.routing import AgentMapping
+from argocd.agents.vocabulary import Mode
 from tests.argocd.agents.agent_objects import application
 
 NAMESPACE, DESTINATION = AgentMapping.NAMESPACE, AgentMapping.DESTINATION

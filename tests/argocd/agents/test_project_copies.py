@@ -19,7 +19,8 @@ from argocd.agents.project_copies import (
     role_line,
     settled_project,
 )
-from argocd.agents.routing import AgentMapping, Mode
+from argocd.agents.routing import AgentMapping
+from argocd.agents.vocabulary import Mode
 from tests.argocd.agents.agent_objects import NAMES, OBJECTS, project, projects
 
 LOCAL = {"name": names.IN_CLUSTER_NAME, "server": names.IN_CLUSTER_SERVER}

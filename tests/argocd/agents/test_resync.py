@@ -6,12 +6,10 @@ import pytest
 from hypothesis import given
 
 from argocd import names
-from argocd.agents.checksums import ChecksumError, ResourceKey, TrackedKind, inventory_checksum, spec_checksum
-from argocd.agents.messages import Message
+from argocd.agents.checksums import ChecksumError, ResourceKey, inventory_checksum, spec_checksum
 from argocd.agents.namespaces import PeerUnknownError
 from argocd.agents.resync import (
     ResyncError,
-    ResyncMessage,
     Side,
     UpdateRequest,
     accepts,
@@ -22,7 +20,8 @@ from argocd.agents.resync import (
     resources_to_tell,
     what_is_gone,
 )
-from argocd.agents.routing import AgentMapping, Mode
+from argocd.agents.routing import AgentMapping
+from argocd.agents.vocabulary import TRACKED_AS, Message, Mode, Target
 from tests.argocd.agents.agent_objects import OBJECTS, application, project
 
 APPS = [ResourceKey("Application", f"app-{number}", f"uid-{number}", "agent-a") for number in range(10)]
@@ -33,14 +32,18 @@ COPY = application(namespace="argocd", metadata={"annotations": {names.SOURCE_UI
 @pytest.mark.parametrize(
     ("side", "mode", "asked"),
     [
-        (Side.PRINCIPAL, Mode.MANAGED, {ResyncMessage.REQUEST_LIST, ResyncMessage.REQUEST_UPDATE}),
-        (Side.PRINCIPAL, Mode.AUTONOMOUS, {ResyncMessage.RESOURCE, ResyncMessage.REQUEST_RESYNC}),
-        (Side.AGENT, Mode.MANAGED, {ResyncMessage.RESOURCE, ResyncMessage.REQUEST_RESYNC}),
-        (Side.AGENT, Mode.AUTONOMOUS, {ResyncMessage.REQUEST_LIST, ResyncMessage.REQUEST_UPDATE}),
+        (Side.PRINCIPAL, Mode.MANAGED, {Message.REQUEST_SYNCED_RESOURCE_LIST, Message.REQUEST_UPDATE}),
+        (
+            Side.PRINCIPAL,
+            Mode.AUTONOMOUS,
+            {Message.RESPONSE_SYNCED_RESOURCE, Message.REQUEST_RESOURCE_RESYNC},
+        ),
+        (Side.AGENT, Mode.MANAGED, {Message.RESPONSE_SYNCED_RESOURCE, Message.REQUEST_RESOURCE_RESYNC}),
+        (Side.AGENT, Mode.AUTONOMOUS, {Message.REQUEST_SYNCED_RESOURCE_LIST, Message.REQUEST_UPDATE}),
     ],
 )
-def test_the_source_is_asked_and_the_peer_is_told(side: Side, mode: Mode, asked: set[ResyncMessage]) -> None:
-    assert {message for message in ResyncMessage if accepts(side, message, mode=mode)} == asked
+def test_the_source_is_asked_and_the_peer_is_told(side: Side, mode: Mode, asked: set[Message]) -> None:
+    assert {message for message in Message if accepts(side, message, mode=mode)} == asked
 
 
 def test_a_list_is_told_when_it_differs() -> None:
@@ -77,20 +80,20 @@ def test_a_remapped_application_is_asked_about_in_the_peers_namespace() -> None:
     assert request.namespace == "argocd"
     with pytest.raises(PeerUnknownError):
         request_about(APP, remapped)
-    not_an_application = request_for(TrackedKind.PROJECT, remapped)
+    not_an_application = request_for(TRACKED_AS[Target.PROJECT], remapped)
     assert not_an_application.namespace == "own"
 
 
 @pytest.mark.parametrize(
     ("kind", "item"),
     [
-        (TrackedKind.APPLICATION, COPY),
-        (TrackedKind.PROJECT, project(description="d")),
-        (TrackedKind.REPOSITORY, {"metadata": {"name": "r"}, "data": {"url": "eA=="}}),
-        (TrackedKind.GPG_KEYS, {"metadata": {"name": "k"}}),
+        (TRACKED_AS[Target.APPLICATION], COPY),
+        (TRACKED_AS[Target.PROJECT], project(description="d")),
+        (TRACKED_AS[Target.REPOSITORY], {"metadata": {"name": "r"}, "data": {"url": "eA=="}}),
+        (TRACKED_AS[Target.GPG_KEYS], {"metadata": {"name": "k"}}),
     ],
 )
-def test_a_question_is_answered_by_what_the_peer_should_have(kind: TrackedKind, item: Any) -> None:
+def test_a_question_is_answered_by_what_the_peer_should_have(kind: str, item: Any) -> None:
     request = request_for(kind, item)
     assert request.checksum
     assert answer_to(request, item) is None
@@ -113,22 +116,43 @@ def test_what_is_gone_is_named_by_the_question() -> None:
 @pytest.mark.parametrize(
     ("kind", "reported", "side", "mode", "mapped_by", "found"),
     [
-        (TrackedKind.APPLICATION, "agent-a", Side.AGENT, Mode.MANAGED, AgentMapping.NAMESPACE, "own"),
-        (TrackedKind.APPLICATION, "argocd", Side.AGENT, Mode.MANAGED, AgentMapping.DESTINATION, "own"),
-        (TrackedKind.APPLICATION, "team", Side.AGENT, Mode.MANAGED, AgentMapping.DESTINATION, "team"),
-        (TrackedKind.APPLICATION, "", Side.AGENT, Mode.MANAGED, AgentMapping.DESTINATION, "own"),
+        (TRACKED_AS[Target.APPLICATION], "agent-a", Side.AGENT, Mode.MANAGED, AgentMapping.NAMESPACE, "own"),
+        (TRACKED_AS[Target.APPLICATION], "argocd", Side.AGENT, Mode.MANAGED, AgentMapping.DESTINATION, "own"),
+        (TRACKED_AS[Target.APPLICATION], "team", Side.AGENT, Mode.MANAGED, AgentMapping.DESTINATION, "team"),
+        (TRACKED_AS[Target.APPLICATION], "", Side.AGENT, Mode.MANAGED, AgentMapping.DESTINATION, "own"),
         (
-            TrackedKind.APPLICATION,
+            TRACKED_AS[Target.APPLICATION],
             "argocd",
             Side.PRINCIPAL,
             Mode.AUTONOMOUS,
             AgentMapping.NAMESPACE,
             "agent-a",
         ),
-        (TrackedKind.APPLICATION, "argocd", Side.PRINCIPAL, Mode.MANAGED, AgentMapping.NAMESPACE, "agent-a"),
-        (TrackedKind.APPLICATION, "agent-a", Side.AGENT, Mode.AUTONOMOUS, AgentMapping.DESTINATION, "own"),
-        (TrackedKind.GPG_KEYS, "argocd", Side.AGENT, Mode.MANAGED, AgentMapping.DESTINATION, "own"),
-        (TrackedKind.PROJECT, "argocd", Side.PRINCIPAL, Mode.AUTONOMOUS, AgentMapping.NAMESPACE, "own"),
+        (
+            TRACKED_AS[Target.APPLICATION],
+            "argocd",
+            Side.PRINCIPAL,
+            Mode.MANAGED,
+            AgentMapping.NAMESPACE,
+            "agent-a",
+        ),
+        (
+            TRACKED_AS[Target.APPLICATION],
+            "agent-a",
+            Side.AGENT,
+            Mode.AUTONOMOUS,
+            AgentMapping.DESTINATION,
+            "own",
+        ),
+        (TRACKED_AS[Target.GPG_KEYS], "argocd", Side.AGENT, Mode.MANAGED, AgentMapping.DESTINATION, "own"),
+        (
+            TRACKED_AS[Target.PROJECT],
+            "argocd",
+            Side.PRINCIPAL,
+            Mode.AUTONOMOUS,
+            AgentMapping.NAMESPACE,
+            "own",
+        ),
     ],
 )
 def test_an_object_is_looked_up_where_this_side_keeps_it(

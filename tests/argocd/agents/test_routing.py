@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from argocd import names
 from argocd.agents.routing import (
     AgentMapping,
-    Mode,
     RoutingStep,
     admits_application,
     agent_of_application,
@@ -20,6 +19,7 @@ from argocd.agents.routing import (
     project_of_repository,
     route_project,
 )
+from argocd.agents.vocabulary import Mode
 from argocd.globs import Verdict
 from tests.argocd.agents.agent_objects import OBJECTS, application, project, repository
 

@@ -10,7 +10,8 @@ import click
 import pytest
 
 from argocd.agents.identity import Adoption, Mismatch
-from argocd.agents.routing import AgentMapping, Mode
+from argocd.agents.routing import AgentMapping
+from argocd.agents.vocabulary import Mode
 from certs.sources import Files, Secrets
 from cli.commands import agent, principal
 from kube.embedded import EmbeddedStore

@@ -9,10 +9,11 @@ import pytest
 
 from argocd import names
 from argocd.agents.own_annotations import OPERATION_DONE
+from argocd.agents.vocabulary import Message
 from kube.resources import APPLICATIONS
 from kube.store import Object
 from sidecars.agent.settings import OnRecreate
-from sidecars.wire.events import Event, EventType
+from sidecars.wire.events import Event
 from tests.sidecars.pair_in_memory import ARGOCD, Pair, Pipe, application, change, connected, until
 from tests.sidecars.virtual_clock import runtime
 from tests.simulation.virtual_time import run
@@ -36,7 +37,7 @@ async def joined(**settings: Any) -> AsyncIterator[tuple[Pair, Pipe]]:
         yield pair, there
 
 
-def told(pipe: Pipe, kind: EventType) -> list[Event]:
+def told(pipe: Pipe, kind: Message) -> list[Event]:
     return [event for event in pipe.sent if event.type == kind]
 
 
@@ -55,12 +56,12 @@ def test_a_status_is_told_once_in_an_interval_and_the_last_one_counts() -> None:
             for number in range(100):
                 await degrade(pair, number)
                 await asyncio.sleep(0.5)
-            assert 5 <= len(told(pipe, EventType.STATUS_UPDATE)) <= 6
+            assert 5 <= len(told(pipe, Message.STATUS_UPDATE)) <= 6
             await asyncio.sleep(11)
             assert await hub_status(pair) == "99"
-            before = len(told(pipe, EventType.STATUS_UPDATE))
+            before = len(told(pipe, Message.STATUS_UPDATE))
             await asyncio.sleep(100)
-            assert len(told(pipe, EventType.STATUS_UPDATE)) == before
+            assert len(told(pipe, Message.STATUS_UPDATE)) == before
 
     run(program())
 
@@ -72,7 +73,7 @@ def test_without_an_interval_every_status_is_told_at_once() -> None:
                 await degrade(pair, number)
                 await asyncio.sleep(0.5)
                 assert await hub_status(pair) == str(number)
-            assert len(told(pipe, EventType.STATUS_UPDATE)) == 20
+            assert len(told(pipe, Message.STATUS_UPDATE)) == 20
 
     run(program())
 
@@ -84,7 +85,7 @@ def test_a_throttled_status_of_an_application_that_went_meanwhile_is_not_told() 
             await asyncio.sleep(1)
             await pair.hub.store.delete(APPLICATIONS, name="shop", namespace=AGENT)
             await asyncio.sleep(60)
-            assert told(pipe, EventType.STATUS_UPDATE) == []
+            assert told(pipe, Message.STATUS_UPDATE) == []
 
     run(program())
 
@@ -96,9 +97,9 @@ def test_a_heart_beats_while_there_is_a_stream() -> None:
             await asyncio.sleep(60)  # nobody to hear it: none is kept for later
             async with connected(principal, agent) as (here, there):
                 await asyncio.sleep(61)
-                assert 11 <= len(told(there, EventType.PING)) <= 13
+                assert 11 <= len(told(there, Message.PING)) <= 13
                 # As argocd-agent's principal does: a heartbeat is acknowledged too.
-                assert len(told(here, EventType.PROCESSED)) >= 11
+                assert len(told(here, Message.PROCESSED)) >= 11
         async with Pair(runtime=runtime()).together() as (_, agent):
             await asyncio.sleep(3600)
             assert agent.link.outbox.figures().sent < 100

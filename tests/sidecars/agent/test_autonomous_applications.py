@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from argocd import names
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Mode
 from kube.embedded import EmbeddedStore
 from kube.resources import APPLICATIONS
 from tests.sidecars.pair_in_memory import ARGOCD, Pair, application, change, until

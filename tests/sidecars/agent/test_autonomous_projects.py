@@ -2,7 +2,7 @@
 
 import pytest
 
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Mode
 from kube.resources import APP_PROJECTS, EVENTS
 from tests.sidecars.pair_in_memory import ARGOCD, OURS, PLAIN, Pair, describe, described, project, until
 

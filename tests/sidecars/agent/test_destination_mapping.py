@@ -3,7 +3,8 @@
 from typing import Any
 
 from argocd import names
-from argocd.agents.routing import AgentMapping, Mode
+from argocd.agents.routing import AgentMapping
+from argocd.agents.vocabulary import Mode
 from kube.embedded import EmbeddedStore
 from kube.resources import APPLICATIONS
 from tests.sidecars.pair_in_memory import Hub, Pair, application, change, connected, running_agent, until

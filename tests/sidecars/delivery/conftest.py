@@ -6,8 +6,9 @@ from random import Random
 
 import pytest
 
+from argocd.agents.vocabulary import Message, Target
 from sidecars.delivery.timing import Timing
-from sidecars.wire.events import Event, EventType, Target, object_event
+from sidecars.wire.events import Event, object_event
 
 
 class Clock:
@@ -40,7 +41,7 @@ MakeEvent = Callable[..., Event]
 @pytest.fixture
 def make() -> MakeEvent:
     def event(
-        kind: EventType,
+        kind: Message,
         name: str = "guestbook",
         version: int = 1,
         *,

@@ -44,7 +44,7 @@ class World:
             acknowledge=lambda event: self.acknowledged.append(name(event)),
             observer=Observer(),
             timing=Timing(monotonic=loop.time, random=Random(1)),
-            **{"limits": InboxLimits(retry=SECOND), "bury": self.bury, **options},
+            **{"limits": InboxLimits(retry=SECOND), "report": self.report, **options},
         )
 
     async def handle(self, event: Event) -> None:
@@ -54,7 +54,7 @@ class World:
             await plan()
         self.applied.append(name(event))
 
-    async def bury(self, letter: DeadLetter) -> None:
+    async def report(self, letter: DeadLetter) -> None:
         self.letters.append(letter)
 
     async def put(self, *events: Event) -> None:

@@ -8,11 +8,12 @@ from typing import Any
 import grpc
 import pytest
 
+from argocd.agents.vocabulary import Message
 from sidecars.delivery.inbox import Inbox
 from sidecars.delivery.outbox import Outbox, OutboxLimits
 from sidecars.delivery.session import Ending, Queues
 from sidecars.wire.capabilities import BATCHES
-from sidecars.wire.events import Event, EventType, acknowledgement
+from sidecars.wire.events import Event, acknowledgement
 from sidecars.wire.streams import EventStream, StreamLostError
 
 Make = Callable[..., Event]
@@ -84,8 +85,8 @@ async def test_everything_arrives_once_in_both_directions_and_after_a_break(
                     spoke.peer.serve(stream(call, batches=batches), batches=batches)
                 )
                 for number in range(first, first + COUNT):
-                    hub.outbox.add(make(EventType.SPEC_UPDATE, f"app-{number}"))
-                    spoke.outbox.add(make(EventType.STATUS_UPDATE, f"app-{number}"))
+                    hub.outbox.add(make(Message.SPEC_UPDATE, f"app-{number}"))
+                    spoke.outbox.add(make(Message.STATUS_UPDATE, f"app-{number}"))
                 if not first:
                     await spoke.busy.wait()
                     call.cancel()

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 import structlog
 
+from argocd.agents.vocabulary import Message, Target
 from kube.errors import (
     ConflictError,
     ForbiddenError,
@@ -18,7 +19,7 @@ from sidecars.delivery.inbox import InboxLimits
 from sidecars.delivery.outcomes import DeadLetter, DeadLetterReason, DeliveryVerdict, judge
 from sidecars.delivery.timing import Budget
 from sidecars.wire.errors import MalformedError
-from sidecars.wire.events import Event, EventType, Target
+from sidecars.wire.events import Event
 from tests.sidecars.delivery.controlled_inbox import SECOND, World, failing
 from tests.simulation.virtual_time import run
 
@@ -29,7 +30,7 @@ def test_an_event_is_applied_and_then_acknowledged(make: Make) -> None:
     async def program() -> None:
         world = World()
         world.plans["guestbook 1"] = lambda: asyncio.sleep(5)
-        await world.put(make(EventType.SPEC_UPDATE))
+        await world.put(make(Message.SPEC_UPDATE))
         await asyncio.sleep(4)
         assert not world.acknowledged
         await world.settled()
@@ -43,9 +44,9 @@ def test_one_objects_events_stay_in_order_and_others_do_not_wait(make: Make) -> 
         world = World()
         world.plans["slow 1"] = lambda: asyncio.sleep(10)
         await world.put(
-            make(EventType.CREATE, "slow", 1),
-            make(EventType.SPEC_UPDATE, "slow", 2),
-            make(EventType.SPEC_UPDATE, "quick", 1),
+            make(Message.CREATE, "slow", 1),
+            make(Message.SPEC_UPDATE, "slow", 2),
+            make(Message.SPEC_UPDATE, "quick", 1),
         )
         await world.settled()
         assert world.applied == ["quick 1", "slow 1", "slow 2"]
@@ -58,7 +59,7 @@ def test_side_by_side_is_bounded_and_an_idle_inbox_has_no_task(make: Make) -> No
         world = World(limits=InboxLimits(workers=3))
         for number in range(10):
             world.plans[f"app-{number} 1"] = lambda: asyncio.sleep(1)
-        await world.put(*(make(EventType.CREATE, f"app-{number}") for number in range(10)))
+        await world.put(*(make(Message.CREATE, f"app-{number}") for number in range(10)))
         await asyncio.sleep(0.5)
         assert len(world.begun) == 3
         assert len(asyncio.all_tasks()) == 4
@@ -76,7 +77,7 @@ def test_a_gate_bounds_the_work_of_all_inboxes(make: Make) -> None:
         worlds = [World(gate=gate) for _ in range(4)]
         for world in worlds:
             world.plans["guestbook 1"] = lambda: asyncio.sleep(1)
-            await world.put(make(EventType.CREATE))
+            await world.put(make(Message.CREATE))
         await asyncio.sleep(0.5)
         assert sum(len(world.begun) for world in worlds) == 2
         for world in worlds:
@@ -89,7 +90,7 @@ def test_a_passing_error_is_retried_while_the_acknowledgement_waits(make: Make) 
     async def program() -> None:
         world = World()
         world.plans["guestbook 1"] = failing(UnavailableError("no answer"), UnavailableError("no answer"))
-        await world.put(make(EventType.SPEC_UPDATE))
+        await world.put(make(Message.SPEC_UPDATE))
         await asyncio.sleep(1.5)
         assert not world.acknowledged
         assert len(asyncio.all_tasks()) == 1, "nobody sits and waits for the next try"
@@ -105,7 +106,7 @@ def test_retries_end_as_a_dead_letter(make: Make) -> None:
     async def program() -> None:
         world = World(limits=InboxLimits(retry=SECOND, patience_seconds=5))
         world.plans["guestbook 1"] = failing(*(UnavailableError("no answer") for _ in range(100)))
-        await world.put(make(EventType.SPEC_UPDATE))
+        await world.put(make(Message.SPEC_UPDATE))
         await world.settled()
         (letter,) = world.letters
         assert (letter.reason, letter.attempts) == (DeadLetterReason.EXHAUSTED, 6)
@@ -118,9 +119,9 @@ def test_what_can_never_be_applied_is_reported_once_and_acknowledged(make: Make)
     async def program() -> None:
         world = World()
         world.plans["guestbook 1"] = failing(InvalidError("spec.project is required"))
-        await world.put(make(EventType.SPEC_UPDATE))
+        await world.put(make(Message.SPEC_UPDATE))
         await world.settled()
-        await world.put(make(EventType.SPEC_UPDATE))
+        await world.put(make(Message.SPEC_UPDATE))
         (letter,) = world.letters
         assert letter.reason == DeadLetterReason.REJECTED
         assert letter.key == "application/argocd/guestbook"
@@ -132,7 +133,7 @@ def test_what_can_never_be_applied_is_reported_once_and_acknowledged(make: Make)
 
 
 def test_a_repositorys_dead_letter_does_not_quote_the_api_server() -> None:
-    event = Event(type=EventType.CREATE, target=Target.REPOSITORY, resource_id="r", event_id="e")
+    event = Event(type=Message.CREATE, target=Target.REPOSITORY, resource_id="r", event_id="e")
     error = InvalidError("data.password: hunter2")
     letter = DeadLetter(
         peer="agent-a", key="k", event=event, reason=DeadLetterReason.REJECTED, error=error, attempts=1
@@ -140,13 +141,13 @@ def test_a_repositorys_dead_letter_does_not_quote_the_api_server() -> None:
     assert letter.message == "InvalidError"
 
 
-def test_a_handlers_crash_is_noticed_tried_again_and_buried(make: Make) -> None:
+def test_a_handlers_crash_is_noticed_tried_again_and_reported(make: Make) -> None:
     async def program() -> None:
         world = World()
         world.plans["broken 1"] = failing(*(KeyError("spec") for _ in range(100)))
         world.plans["cancelled 1"] = _cancels_itself
         with structlog.testing.capture_logs() as lines:
-            await world.put(make(EventType.SPEC_UPDATE, "broken"), make(EventType.SPEC_UPDATE, "cancelled"))
+            await world.put(make(Message.SPEC_UPDATE, "broken"), make(Message.SPEC_UPDATE, "cancelled"))
             await world.settled()
         assert [letter.reason for letter in world.letters] == [
             DeadLetterReason.CRASHED,
@@ -163,7 +164,7 @@ def test_a_handler_that_hangs_counts_as_a_passing_error(make: Make) -> None:
     async def program() -> None:
         world = World(limits=InboxLimits(retry=SECOND, handling_seconds=3))
         world.plans["guestbook 1"] = _Once(lambda: asyncio.sleep(1000))
-        await world.put(make(EventType.SPEC_UPDATE))
+        await world.put(make(Message.SPEC_UPDATE))
         await world.settled()
         assert world.seen == ["retry"]
         assert world.acknowledged == ["guestbook 1"]
@@ -171,14 +172,14 @@ def test_a_handler_that_hangs_counts_as_a_passing_error(make: Make) -> None:
     run(program())
 
 
-def test_a_grave_that_cannot_be_dug_does_not_hold_up_the_rest(make: Make) -> None:
+def test_a_report_that_cannot_be_made_does_not_hold_up_the_rest(make: Make) -> None:
     async def program() -> None:
-        async def bury(letter: DeadLetter) -> None:
+        async def report(letter: DeadLetter) -> None:
             raise UnavailableError("no answer")
 
-        world = World(bury=bury)
+        world = World(report=report)
         world.plans["guestbook 1"] = failing(InvalidError("no"))
-        await world.put(make(EventType.SPEC_UPDATE, version=1), make(EventType.SPEC_UPDATE, version=2))
+        await world.put(make(Message.SPEC_UPDATE, version=1), make(Message.SPEC_UPDATE, version=2))
         await world.settled()
         assert world.acknowledged == ["guestbook 1", "guestbook 2"]
 
@@ -191,7 +192,7 @@ def test_a_reader_waits_when_too_many_bytes_do(make: Make) -> None:
         for number in range(4):
             world.plans[f"app-{number} 1"] = lambda: asyncio.sleep(1)
         for number in range(4):
-            await world.put(make(EventType.CREATE, f"app-{number}", padding=7_000))
+            await world.put(make(Message.CREATE, f"app-{number}", padding=7_000))
             assert world.inbox.bytes < 10_000
         assert world.time() == pytest.approx(3.0)
         await world.settled()
@@ -203,7 +204,7 @@ def test_a_reader_waits_when_too_many_bytes_do(make: Make) -> None:
 def test_an_event_larger_than_the_bound_is_taken_alone(make: Make) -> None:
     async def program() -> None:
         world = World(limits=InboxLimits(bytes=10))
-        await world.put(make(EventType.CREATE, padding=7_000))
+        await world.put(make(Message.CREATE, padding=7_000))
         await world.settled()
         assert world.applied == ["guestbook 1"]
 
@@ -219,11 +220,11 @@ def test_a_worker_that_dies_of_our_own_mistake_is_noticed_by_the_reader(make: Ma
 
         world.inbox._acknowledge = broken
         with structlog.testing.capture_logs() as lines:
-            await world.put(make(EventType.SPEC_UPDATE))
+            await world.put(make(Message.SPEC_UPDATE))
             await asyncio.sleep(1)
         assert [line["event"] for line in lines] == ["inbox worker died"]
         with pytest.raises(RuntimeError, match="agent-a died"):
-            await world.put(make(EventType.SPEC_UPDATE, version=2))
+            await world.put(make(Message.SPEC_UPDATE, version=2))
 
     run(program())
 
@@ -232,7 +233,7 @@ def test_a_closed_inbox_leaves_what_is_not_applied_to_the_peers_resend(make: Mak
     async def program() -> None:
         world = World()
         world.plans["guestbook 1"] = lambda: asyncio.sleep(1000)
-        await world.put(make(EventType.SPEC_UPDATE))
+        await world.put(make(Message.SPEC_UPDATE))
         await asyncio.sleep(1)
         await world.inbox.close()
         assert not world.acknowledged
@@ -284,7 +285,7 @@ def test_peers_share_what_may_wait_and_each_goes_on_with_its_share(make: Make) -
         for world in (busy, modest):
             for number in range(10):
                 world.plans[f"app-{number} 1"] = lambda: asyncio.sleep(1)
-        events = [make(EventType.CREATE, f"app-{number}", padding=2_000) for number in range(10)]
+        events = [make(Message.CREATE, f"app-{number}", padding=2_000) for number in range(10)]
         flood = asyncio.ensure_future(busy.put(*events))
         await asyncio.sleep(0)
         assert not flood.done()
@@ -306,7 +307,7 @@ def test_an_inbox_that_closes_returns_its_part(make: Make) -> None:
         budget = Budget(limit=10_000)
         world = World(budget=budget)
         world.plans["guestbook 1"] = lambda: asyncio.sleep(100)
-        await world.put(make(EventType.CREATE))
+        await world.put(make(Message.CREATE))
         assert budget.used > 0
         await world.inbox.close()
         assert budget.used == 0

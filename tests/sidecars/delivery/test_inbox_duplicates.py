@@ -7,21 +7,22 @@ from datetime import UTC, datetime
 
 import pytest
 
+from argocd.agents.vocabulary import Message
 from kube.errors import (
     UnavailableError,
 )
 from sidecars.delivery.inbox import InboxLimits
 from sidecars.delivery.lanes import ORDER
 from sidecars.delivery.seen import SeenLimits
-from sidecars.wire.events import Event, EventType
+from sidecars.wire.events import Event
 from tests.sidecars.delivery.controlled_inbox import World, failing
 from tests.simulation.virtual_time import run
 
 Make = Callable[..., Event]
 
 
-@pytest.mark.parametrize("kind", [EventType.SPEC_UPDATE, EventType.SET_OPERATION])
-def test_a_duplicate_is_acknowledged_again_and_not_applied_again(kind: EventType, make: Make) -> None:
+@pytest.mark.parametrize("kind", [Message.SPEC_UPDATE, Message.SET_OPERATION])
+def test_a_duplicate_is_acknowledged_again_and_not_applied_again(kind: Message, make: Make) -> None:
     async def program() -> None:
         world = World()
         for _ in range(3):
@@ -34,8 +35,8 @@ def test_a_duplicate_is_acknowledged_again_and_not_applied_again(kind: EventType
     run(program())
 
 
-@pytest.mark.parametrize("kind", [EventType.SPEC_UPDATE, EventType.DELETE])
-def test_state_or_a_deletion_that_is_sent_anew_is_no_duplicate(kind: EventType, make: Make) -> None:
+@pytest.mark.parametrize("kind", [Message.SPEC_UPDATE, Message.DELETE])
+def test_state_or_a_deletion_that_is_sent_anew_is_no_duplicate(kind: Message, make: Make) -> None:
     """A Go principal answers drift with the version that it sent before, at another time."""
 
     async def program() -> None:
@@ -55,7 +56,7 @@ def test_older_state_never_follows_newer_of_the_same_outbox(make: Make) -> None:
         world = World()
         world.plans["guestbook 2"] = lambda: asyncio.sleep(1)
         first, second = (
-            replace(make(EventType.SPEC_UPDATE, version=version), extensions={ORDER: f"here.{version}"})
+            replace(make(Message.SPEC_UPDATE, version=version), extensions={ORDER: f"here.{version}"})
             for version in (1, 2)
         )
         await world.put(second, first)
@@ -73,7 +74,7 @@ def test_a_duplicate_of_what_is_being_applied_waits_for_that(make: Make) -> None
     async def program() -> None:
         world = World()
         world.plans["guestbook 1"] = lambda: asyncio.sleep(1)
-        await world.put(make(EventType.SPEC_UPDATE), make(EventType.SPEC_UPDATE))
+        await world.put(make(Message.SPEC_UPDATE), make(Message.SPEC_UPDATE))
         assert not world.acknowledged
         await world.settled()
         assert world.applied == world.acknowledged == ["guestbook 1"]
@@ -84,7 +85,7 @@ def test_a_duplicate_of_what_is_being_applied_waits_for_that(make: Make) -> None
 def test_a_command_is_told_apart_from_the_state_with_the_same_ids(make: Make) -> None:
     async def program() -> None:
         world = World()
-        await world.put(make(EventType.SPEC_UPDATE), make(EventType.SET_OPERATION))
+        await world.put(make(Message.SPEC_UPDATE), make(Message.SET_OPERATION))
         await world.settled()
         assert world.applied == ["guestbook 1", "guestbook 1"]
 
@@ -95,9 +96,9 @@ def test_what_is_superseded_while_it_waits_for_another_try_is_not_tried(make: Ma
     async def program() -> None:
         world = World()
         world.plans["guestbook 1"] = failing(*(UnavailableError("no answer") for _ in range(100)))
-        await world.put(make(EventType.SPEC_UPDATE, version=1))
+        await world.put(make(Message.SPEC_UPDATE, version=1))
         await asyncio.sleep(0.5)
-        await world.put(make(EventType.DELETE, version=2))
+        await world.put(make(Message.DELETE, version=2))
         await world.settled()
         assert world.applied == ["guestbook 2"]
         assert world.acknowledged == ["guestbook 1", "guestbook 2"]
@@ -111,11 +112,11 @@ def test_state_before_a_command_is_not_superseded_by_state_behind_it(make: Make)
         world = World()
         world.plans["guestbook 1"] = lambda: asyncio.sleep(1)
         await world.put(
-            make(EventType.CREATE, version=1),
-            make(EventType.SPEC_UPDATE, version=2),
-            make(EventType.SET_OPERATION, version=3),
-            make(EventType.SPEC_UPDATE, version=4),
-            make(EventType.SPEC_UPDATE, version=5),
+            make(Message.CREATE, version=1),
+            make(Message.SPEC_UPDATE, version=2),
+            make(Message.SET_OPERATION, version=3),
+            make(Message.SPEC_UPDATE, version=4),
+            make(Message.SPEC_UPDATE, version=5),
         )
         await world.settled()
         assert world.applied == [f"guestbook {version}" for version in (1, 2, 3, 5)]
@@ -129,9 +130,9 @@ def test_what_is_remembered_is_bounded(make: Make) -> None:
         limits = InboxLimits(memory=SeenLimits(commands=4, state=4))
         world = World(limits=limits)
         for version in range(10):
-            await world.put(make(EventType.SET_OPERATION, version=version))
+            await world.put(make(Message.SET_OPERATION, version=version))
             await world.settled()
-        await world.put(make(EventType.SET_OPERATION, version=9), make(EventType.SET_OPERATION, version=0))
+        await world.put(make(Message.SET_OPERATION, version=9), make(Message.SET_OPERATION, version=0))
         await world.settled()
         assert world.seen == ["duplicate"]
         assert world.applied[-1] == "guestbook 0"

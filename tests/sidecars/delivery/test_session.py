@@ -6,12 +6,13 @@ from random import Random
 
 import pytest
 
+from argocd.agents.vocabulary import Message
 from sidecars.delivery.inbox import Inbox
 from sidecars.delivery.observers import OutboxObserver
 from sidecars.delivery.outbox import Outbox
 from sidecars.delivery.session import SEND_SECONDS, Ending, Queues
 from sidecars.delivery.timing import Timing
-from sidecars.wire.events import Event, EventType, acknowledgement
+from sidecars.wire.events import Event, acknowledgement
 from tests.simulation.virtual_time import run
 from tiphys.errors import ObjectError, SurroundingsError
 
@@ -72,10 +73,10 @@ def test_events_travel_both_ways_and_are_acknowledged(make: Make) -> None:
         applied: list[str] = []
         here, pipe = peer(applied), Pipe()
         serving = asyncio.create_task(here.serve(pipe))
-        here.outbox.add(make(EventType.SPEC_UPDATE, "ours"))
-        pipe.inward.put_nowait(make(EventType.STATUS_UPDATE, "theirs"))
+        here.outbox.add(make(Message.SPEC_UPDATE, "ours"))
+        pipe.inward.put_nowait(make(Message.STATUS_UPDATE, "theirs"))
         first, second = await pipe.outward.get(), await pipe.outward.get()
-        assert (first.type, second.type) == (EventType.SPEC_UPDATE, EventType.PROCESSED)
+        assert (first.type, second.type) == (Message.SPEC_UPDATE, Message.PROCESSED)
         assert applied == [second.event_id] == ["theirs_u1_1"]
         pipe.inward.put_nowait(acknowledgement(first))
         pipe.inward.put_nowait(None)
@@ -89,7 +90,7 @@ def test_events_travel_both_ways_and_are_acknowledged(make: Make) -> None:
 def test_the_next_stream_carries_on_where_the_last_one_broke(make: Make) -> None:
     async def program() -> None:
         here, broken, fresh = peer(), Pipe(), Pipe()
-        here.outbox.add(make(EventType.SPEC_UPDATE))
+        here.outbox.add(make(Message.SPEC_UPDATE))
         serving = asyncio.create_task(here.serve(broken))
         event = await broken.outward.get()
         broken.inward.put_nowait(SurroundingsError("connection reset"))
@@ -99,7 +100,7 @@ def test_the_next_stream_carries_on_where_the_last_one_broke(make: Make) -> None
         serving = asyncio.create_task(here.serve(fresh))
         assert await fresh.outward.get() == event
         assert asyncio.get_running_loop().time() == began
-        here.disconnect()
+        await here.close()
         assert await serving == Ending.STOPPED
 
     run(program())
@@ -111,11 +112,11 @@ def test_a_second_stream_supersedes_the_first_and_a_third_the_second(make: Make)
         tasks = [asyncio.create_task(here.serve(pipe)) for pipe in pipes]
         assert await tasks[0] == Ending.SUPERSEDED
         assert await tasks[1] == Ending.SUPERSEDED
-        here.outbox.add(make(EventType.SPEC_UPDATE))
+        here.outbox.add(make(Message.SPEC_UPDATE))
         await pipes[2].outward.get()
         assert pipes[0].outward.empty()
         assert pipes[1].outward.empty()
-        here.disconnect()
+        await here.close()
         await tasks[2]
 
     run(program())
@@ -125,7 +126,7 @@ def test_a_peer_that_does_not_read_loses_its_stream_and_no_event(make: Make) -> 
     async def program() -> None:
         here, pipe = peer(), Pipe()
         pipe.stuck = True
-        here.outbox.add(make(EventType.SPEC_UPDATE))
+        here.outbox.add(make(Message.SPEC_UPDATE))
         with pytest.raises(SurroundingsError, match="took nothing from its stream for 60 s"):
             await here.serve(pipe)
         assert asyncio.get_running_loop().time() == pytest.approx(SEND_SECONDS)
@@ -139,12 +140,12 @@ def test_a_backlog_travels_in_batches_where_the_peer_takes_them(make: Make) -> N
         for batches, messages in ((True, [64, 36]), (False, [])):
             here, pipe = peer(), Pipe()
             for number in range(100):
-                here.outbox.add(make(EventType.SPEC_UPDATE, f"app-{number}"))
+                here.outbox.add(make(Message.SPEC_UPDATE, f"app-{number}"))
             serving = asyncio.create_task(here.serve(pipe, batches=batches))
             await asyncio.sleep(0.1)
             assert pipe.messages == messages
             assert pipe.outward.qsize() == 100
-            here.disconnect()
+            await here.close()
             await serving
 
     run(program())
@@ -161,30 +162,34 @@ def test_an_event_that_no_transport_takes_is_abandoned_and_the_others_arrive(mak
         for batches in (True, False):
             here, pipe = peer(observer=Observer()), Pipe()
             for name, padding in (("small", 0), ("huge", 200_000), ("other", 0)):
-                here.outbox.add(make(EventType.SPEC_UPDATE, name, padding=padding))
+                here.outbox.add(make(Message.SPEC_UPDATE, name, padding=padding))
             serving = asyncio.create_task(here.serve(pipe, batches=batches))
             await asyncio.sleep(0.1)
             arrived = {pipe.outward.get_nowait().subject for _ in range(pipe.outward.qsize())}
             assert arrived == {"argocd/small", "argocd/other"}
             assert here.outbox.figures().under_way == 2
-            here.disconnect()
+            await here.close()
             await serving
         assert abandoned == ["argocd/huge: too large"] * 2
 
     run(program())
 
 
-def test_draining_waits_for_both_directions(make: Make) -> None:
+def test_settling_waits_for_both_directions(make: Make) -> None:
     async def program() -> None:
         here, pipe = peer(), Pipe()
         serving = asyncio.create_task(here.serve(pipe))
-        here.outbox.add(make(EventType.SPEC_UPDATE))
-        pipe.inward.put_nowait(make(EventType.STATUS_UPDATE))
+        here.outbox.add(make(Message.SPEC_UPDATE))
+        pipe.inward.put_nowait(make(Message.STATUS_UPDATE))
         event = await pipe.outward.get()
-        assert not await here.drain(0.5)
+        await here.inbox.settled()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await here.outbox.settled()
         pipe.inward.put_nowait(acknowledgement(event))
-        assert await here.drain(5)
-        here.disconnect()
+        async with asyncio.timeout(5):
+            await here.outbox.settled()
+        await here.close()
         await serving
 
     run(program())
@@ -194,7 +199,7 @@ def test_a_closed_peer_leaves_no_task_behind(make: Make) -> None:
     async def program() -> None:
         here, pipe = peer(), Pipe()
         serving = asyncio.create_task(here.serve(pipe))
-        pipe.inward.put_nowait(make(EventType.STATUS_UPDATE))
+        pipe.inward.put_nowait(make(Message.STATUS_UPDATE))
         await asyncio.sleep(0.1)
         await here.close()
         assert await serving == Ending.STOPPED

@@ -9,7 +9,7 @@ import pytest
 
 from argocd import names
 from argocd.agents.copies import error_shown
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Mode
 from certs.authority import Authority, KeyType, LeafSubject
 from kube.embedded import EmbeddedStore
 from kube.errors import NotFoundError

@@ -8,18 +8,19 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from argocd import names
-from argocd.agents.messages import Message
+from argocd.agents.vocabulary import Message, Target
 from kube.embedded import AdmissionRequest, Admitted, EmbeddedStore, Hooks
 from kube.errors import InvalidError
 from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, SECRETS
+from sidecars.delivery.comparison import ComparisonReport, Difference
 from sidecars.delivery.outbox import OutboxLimits
+from sidecars.delivery.outcomes import DeadLetter
 from sidecars.delivery.timing import Backoff
 from sidecars.metrics import argocd_agent
 from sidecars.metrics.per_peer import agent_figures, principal_figures
 from sidecars.mirroring.inventories import Inventories
-from sidecars.mirroring.kinds import PROJECT, event_about
-from sidecars.mirroring.link import Link, Runtime
-from sidecars.wire.events import Event
+from sidecars.mirroring.link import Link, LinkHandler, Runtime, SendAttempt
+from sidecars.wire.events import Event, object_event
 from tests.sidecars import processes
 from tests.sidecars.pair_in_memory import ARGOCD, Hub, Pair, application, change, describe, project, until
 from tests.sidecars.processes import PATIENCE, Pki
@@ -227,16 +228,32 @@ async def test_a_comparison_tells_how_many_keys_it_compared_and_repaired() -> No
     assert now()(name) >= before(name) + 2
 
 
-def a_link(runtime: Runtime) -> Link:
-    async def nothing(_: Any) -> None: ...
+class Indifferent(LinkHandler):
+    """Does nothing about its peer."""
 
+    async def handle(self, event: Event) -> None: ...
+
+    def done(self, event: Event) -> None: ...
+
+    def repair(self, scope: str, differences: list[Difference]) -> None: ...
+
+    def compared(self, report: ComparisonReport) -> None: ...
+
+    def relieved(self) -> None: ...
+
+    def everything(self) -> Iterable[SendAttempt]:
+        return ()
+
+    async def report_unapplied(self, letter: DeadLetter) -> None: ...
+
+    async def report_unsent(self, letter: DeadLetter) -> None: ...
+
+
+def a_link(runtime: Runtime) -> Link:
     return Link(
         peer=AGENT,
-        handle=nothing,
-        bury=nothing,
-        bury_unsent=nothing,
-        listings=Inventories({}, version=lambda: 0),
-        found=lambda _scope, _differences: None,
+        handler=Indifferent(),
+        inventories=Inventories({}, version=lambda: 0),
         figures=argocd_agent.PRINCIPAL,
         runtime=runtime,
     )
@@ -245,7 +262,7 @@ def a_link(runtime: Runtime) -> Link:
 def an_event() -> Event:
     item = project()
     item["metadata"] |= {"namespace": ARGOCD, "uid": "u", "resourceVersion": "1"}
-    return event_about(Message.SPEC_UPDATE, PROJECT, item)
+    return object_event(Message.SPEC_UPDATE, target=Target.PROJECT, obj=item)
 
 
 class Choosy:

@@ -2,23 +2,22 @@
 what comes after it is as good as ever.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
 
-from argocd.agents.messages import Message
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import PREFIX, Message, Mode, Target
 from kube.embedded import AdmissionRequest, Admitted, EmbeddedStore, Hooks
 from kube.errors import InvalidError
 from kube.resources import APP_PROJECTS, APPLICATIONS
-from sidecars.mirroring.kinds import APPLICATION, PROJECT, event_about
-from sidecars.wire.events import PREFIX, Event, EventType, Target, heartbeat
+from sidecars.wire.events import Event, heartbeat, object_event
 from tests.sidecars.pair_in_memory import ARGOCD, Pair, application, project, until
 from tests.sidecars.scripted_ends import AGENT, acknowledged, scripted
 
 
-def raw(payload: bytes, *, kind: str = EventType.SPEC_UPDATE, target: str = Target.APPPROJECT) -> Event:
+def raw(payload: bytes, *, kind: str = Message.SPEC_UPDATE, target: str = Target.PROJECT) -> Event:
     return Event(type=kind, target=target, resource_id="r", event_id=f"e-{hash(payload)}", payload=payload)
 
 
@@ -47,7 +46,7 @@ async def test_nonsense_is_acknowledged_and_disturbs_nothing(event: Event) -> No
         await acknowledged(pipe, event)
         good = project("sample")
         good["metadata"] |= {"uid": "u", "resourceVersion": "1"}
-        await acknowledged(pipe, event_about(Message.CREATE, PROJECT, good))
+        await acknowledged(pipe, object_event(Message.CREATE, target=Target.PROJECT, obj=good))
         there = await until(hub.store, APP_PROJECTS, lambda there: "agent-a-sample" in there)
         assert set(there) == {"agent-a-sample"}
 
@@ -57,14 +56,14 @@ async def test_a_managed_agent_has_no_say_in_projects(message: Message) -> None:
     async with scripted(Mode.MANAGED) as (hub, pipe):
         own = await hub.store.create(APP_PROJECTS, project("web"), namespace=ARGOCD)
         told = {**own, "spec": {"description": "the agent's"}}
-        await acknowledged(pipe, event_about(message, PROJECT, told))
+        await acknowledged(pipe, object_event(message, target=Target.PROJECT, obj=told))
         assert await hub.store.get(APP_PROJECTS, name="web", namespace=ARGOCD) == own
 
 
 async def test_a_managed_agents_deletion_counts_only_while_the_hub_deletes() -> None:
     async with scripted(Mode.MANAGED) as (hub, pipe):
         own = await hub.store.create(APPLICATIONS, application(), namespace=AGENT)
-        await acknowledged(pipe, event_about(Message.DELETE, APPLICATION, own))
+        await acknowledged(pipe, object_event(Message.DELETE, target=Target.APPLICATION, obj=own))
         assert await hub.store.get(APPLICATIONS, name="shop", namespace=AGENT) == own
 
 
@@ -74,7 +73,7 @@ async def test_an_autonomous_agent_cannot_touch_another_ones_mirrors_or_native_p
         told = project("web")
         told["metadata"] |= {"uid": "u", "resourceVersion": "1"}
         for message in (Message.CREATE, Message.SPEC_UPDATE, Message.DELETE):
-            await acknowledged(pipe, event_about(message, PROJECT, told))
+            await acknowledged(pipe, object_event(message, target=Target.PROJECT, obj=told))
         assert await hub.store.get(APP_PROJECTS, name="agent-a-web", namespace=ARGOCD) == native
 
 
@@ -83,7 +82,7 @@ async def test_a_heartbeat_and_a_counter_are_taken() -> None:
         await acknowledged(pipe, heartbeat())
         counters = raw(
             b'{"applicationsCount":1}',
-            kind=EventType.CLUSTER_CACHE_INFO_UPDATE,
+            kind=Message.CLUSTER_CACHE_INFO_UPDATE,
             target="clusterCacheInfoUpdate",
         )
         await acknowledged(pipe, counters)
@@ -106,3 +105,12 @@ async def test_an_object_that_the_api_server_refuses_for_ever_is_shown_and_holds
         status = there["bad"]["status"]
         assert status["health"]["status"] == "Degraded"
         assert "this is not possible" in status["conditions"][0]["message"]
+
+
+async def test_a_message_without_its_prefix_is_taken_too() -> None:
+    async with scripted(Mode.AUTONOMOUS) as (hub, pipe):
+        good = project("sample")
+        good["metadata"] |= {"uid": "u", "resourceVersion": "1"}
+        event = object_event(Message.CREATE, target=Target.PROJECT, obj=good)
+        await acknowledged(pipe, replace(event, type=Message.CREATE.word))
+        await until(hub.store, APP_PROJECTS, lambda there: "agent-a-sample" in there)

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Mode
 from kube.embedded import EmbeddedStore
 from kube.resources import APP_PROJECTS, APPLICATIONS
 from kube.store import Object

@@ -4,7 +4,7 @@ import asyncio
 from contextlib import AsyncExitStack
 
 from argocd import names
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Mode
 from kube.embedded import EmbeddedStore
 from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, SECRETS
 from sidecars.principal import process as principals

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import structlog
 
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import Mode
 from kube.embedded import EmbeddedStore
 from sidecars.delivery.session import Ending
 from sidecars.principal.principal import Principal

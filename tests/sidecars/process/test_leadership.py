@@ -12,10 +12,10 @@ from tiphys.http_server import HttpPage
 
 class Replica:
     def __init__(self, store: EmbeddedStore, identity: str) -> None:
-        post = ReplicaOptions(health_host="127.0.0.1", health_port=0, metrics_port=0, identity=identity)
+        options = ReplicaOptions(health_host="127.0.0.1", health_port=0, metrics_port=0, identity=identity)
         self.leadership = Leadership(
             store,
-            post,
+            options,
             role="agent",
             namespace=ARGOCD,
             probes={"/healthz": lambda: HttpPage(b"alive\n")},

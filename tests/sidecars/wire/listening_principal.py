@@ -11,10 +11,11 @@ import grpc
 from cryptography.hazmat.primitives.asymmetric import rsa
 from grpc import aio
 
+from argocd.agents.vocabulary import Mode
 from certs.key_pair import Material
 from sidecars.wire.auth.authenticator import Admission, Rules
 from sidecars.wire.auth.methods import Method, NamePattern, SubjectMethod
-from sidecars.wire.auth.tokens import Mode, Tokens
+from sidecars.wire.auth.tokens import Tokens
 from sidecars.wire.auth.trust import Trust
 from sidecars.wire.client.dialer import DialOptions
 from sidecars.wire.events import Event

@@ -6,15 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from argocd.agents.vocabulary import Message, Target
 from sidecars.wire import envelopes
 from sidecars.wire.envelopes import batches, decode, decode_all, encode, encode_batch, to_cloudevent
 from sidecars.wire.errors import MalformedError
-from sidecars.wire.events import Event, EventType, Target
+from sidecars.wire.events import Event
 from sidecars.wire.generated.cloudevents_pb2 import CloudEvent
 from sidecars.wire.generated.eventstream_pb2 import Event as Envelope
 
 GOOD = Event(
-    type=EventType.SPEC_UPDATE,
+    type=Message.SPEC_UPDATE,
     target=Target.APPLICATION,
     resource_id="app_u",
     event_id="app_u_1",

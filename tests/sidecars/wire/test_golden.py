@@ -2,18 +2,11 @@
 
 import pytest
 
+from argocd.agents.vocabulary import Message, Target
 from sidecars.wire.envelopes import decode, encode
-from sidecars.wire.events import (
-    AGENT_SOURCE,
-    Event,
-    EventType,
-    Target,
-    acknowledgement,
-    heartbeat,
-    message_event,
-    object_event,
-)
-from sidecars.wire.payloads import RequestSyncedResourceList, ResourceRequest, write
+from sidecars.wire.events import AGENT_SOURCE, Event, acknowledgement, heartbeat, message_event, object_event
+from sidecars.wire.payloads import RequestSyncedResourceList, write
+from sidecars.wire.proxy_payloads import ResourceRequest
 
 GOLDEN = {
     "spec-update of a project, principal to agent": (
@@ -59,8 +52,8 @@ GOLDEN = {
 PROJECT = {"metadata": {"name": "web", "namespace": "argocd", "uid": "u-1", "resourceVersion": "42"}}
 
 UPDATE = object_event(
-    EventType.SPEC_UPDATE,
-    target=Target.APPPROJECT,
+    Message.SPEC_UPDATE,
+    target=Target.PROJECT,
     obj=PROJECT,
     principal_uid="p-9",
     extensions={"sentat": "2026-11-16T02:44:23.5Z"},
@@ -70,7 +63,7 @@ EVENTS: dict[str, Event] = {
     "spec-update of a project, principal to agent": UPDATE,
     "acknowledgement from an agent": acknowledgement(UPDATE, source=AGENT_SOURCE),
     "inventory request without a checksum": message_event(
-        EventType.REQUEST_SYNCED_RESOURCE_LIST,
+        Message.REQUEST_SYNCED_RESOURCE_LIST,
         target=Target.RESOURCE_RESYNC,
         payload=write(RequestSyncedResourceList()),
         source=AGENT_SOURCE,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sidecars.wire import payloads
+from sidecars.wire import payloads, proxy_payloads
 from sidecars.wire.errors import MalformedError
 from sidecars.wire.payloads import read, write
 
@@ -23,7 +23,7 @@ GOLDEN: list[tuple[Any, bytes]] = [
     (payloads.RequestUpdate(), b'{"name":"","uid":"","kind":"","checksum":null}'),
     (payloads.RequestResourceResync(), b"{}"),
     (
-        payloads.ClusterCacheInfo(applications_count=1, apis_count=2, resources_count=3),
+        proxy_payloads.ClusterCacheInfo(applications_count=1, apis_count=2, resources_count=3),
         b'{"applicationsCount":1,"apisCount":2,"resourcesCount":3}',
     ),
     (
@@ -31,47 +31,53 @@ GOLDEN: list[tuple[Any, bytes]] = [
         b'{"resourceName":"web","resourceNamespace":"argocd","message":"no"}',
     ),
     (
-        payloads.ResourceRequest(
+        proxy_payloads.ResourceRequest(
             uuid="q", name="web", method="GET", body=b"{}", params={"a": "b"}, version="v1"
         ),
         b'{"uuid":"q","name":"web","method":"GET","body":"e30=","params":{"a":"b"},"group":"","version":"v1","resource":""}',
     ),
-    (payloads.ResourceResponse(uuid="q", status=404), b'{"uuid":"q","status":404}'),
+    (proxy_payloads.ResourceResponse(uuid="q", status=404), b'{"uuid":"q","status":404}'),
     (
-        payloads.ContainerLogRequest(
+        proxy_payloads.ContainerLogRequest(
             uuid="q", namespace="n", pod_name="p", tail_lines=10, insecure_skip_tls_verify_backend=True
         ),
         b'{"uuid":"q","namespace":"n","podName":"p","tailLines":10,"insecureSkipTLSVerifyBackend":true}',
     ),
     (
-        payloads.ContainerTerminalRequest(uuid="q", command=["sh"], tty=True),
+        proxy_payloads.ContainerTerminalRequest(uuid="q", command=["sh"], tty=True),
         b'{"uuid":"q","namespace":"","podName":"","containerName":"","command":["sh"],"tty":true,"stdin":false,"stdout":false,"stderr":false}',
     ),
     (
-        payloads.RedisRequest(uuid="q", body=payloads.RedisRequestBody(get=payloads.RedisKey(key="k"))),
+        proxy_payloads.RedisRequest(
+            uuid="q", body=proxy_payloads.RedisRequestBody(get=proxy_payloads.RedisKey(key="k"))
+        ),
         b'{"uuid":"q","connectionUuid":"","body":{"get":{"key":"k"}}}',
     ),
     (
-        payloads.RedisRequest(
-            uuid="q", body=payloads.RedisRequestBody(subscribe=payloads.RedisChannel(channel="c"))
+        proxy_payloads.RedisRequest(
+            uuid="q", body=proxy_payloads.RedisRequestBody(subscribe=proxy_payloads.RedisChannel(channel="c"))
         ),
         b'{"uuid":"q","connectionUuid":"","body":{"subscribe":{"channel":"c"}}}',
     ),
     (
-        payloads.RedisRequest(uuid="q", body=payloads.RedisRequestBody(ping=payloads.RedisNothing())),
+        proxy_payloads.RedisRequest(
+            uuid="q", body=proxy_payloads.RedisRequestBody(ping=proxy_payloads.RedisNothing())
+        ),
         b'{"uuid":"q","connectionUuid":"","body":{"ping":{}}}',
     ),
     (
-        payloads.RedisResponse(
+        proxy_payloads.RedisResponse(
             uuid="q",
             connection_uuid="c",
-            body=payloads.RedisResponseBody(get=payloads.RedisValue(value=b"v", cache_hit=True)),
+            body=proxy_payloads.RedisResponseBody(get=proxy_payloads.RedisValue(value=b"v", cache_hit=True)),
         ),
         b'{"uuid":"q","connectionUuid":"c","body":{"get":{"bytes":"dg==","cacheHit":true,"error":""}}}',
     ),
     (
-        payloads.RedisResponse(
-            body=payloads.RedisResponseBody(push_from_subscribe=payloads.RedisPush(channel_name="c"))
+        proxy_payloads.RedisResponse(
+            body=proxy_payloads.RedisResponseBody(
+                push_from_subscribe=proxy_payloads.RedisPush(channel_name="c")
+            )
         ),
         b'{"uuid":"","connectionUuid":"","body":{"pushFromSubscribe":{"channelName":"c"}}}',
     ),
@@ -111,16 +117,20 @@ def test_no_checksum_has_three_spellings(text: bytes) -> None:
         (payloads.RequestUpdate, '{"\u212aind":"x"}'.encode(), "must be spelled 'kind'"),
         (payloads.RequestUpdate, b'{"name":"a","name":"b"}', "'name' appears twice"),
         (payloads.RequestUpdate, b'{"name":"a","na\\u006de":"b"}', "'name' appears twice"),
-        (payloads.ClusterCacheInfo, b'{"apisCount":"3"}', "apisCount must be an integer"),
-        (payloads.ClusterCacheInfo, b'{"apisCount":3.0}', "apisCount must be an integer"),
-        (payloads.ClusterCacheInfo, b'{"apisCount":true}', "apisCount must be an integer"),
-        (payloads.ClusterCacheInfo, b'{"apisCount":9223372036854775808}', "apisCount must be an integer"),
-        (payloads.ContainerTerminalRequest, b'{"tty":"yes"}', "tty must be a boolean"),
-        (payloads.ContainerTerminalRequest, b'{"command":"sh"}', "command must be a list of strings"),
-        (payloads.ResourceRequest, b'{"params":{"a":1}}', "params must be an object of strings"),
-        (payloads.RedisRequest, b'{"body":"x"}', "body must be an object"),
-        (payloads.RedisRequest, b'{"body":{"get":{"key":1}}}', "body.get.key must be a string"),
-        (payloads.RedisRequest, b'{"body":{"GET":{"key":"a"}}}', "'GET' must be spelled 'get'"),
+        (proxy_payloads.ClusterCacheInfo, b'{"apisCount":"3"}', "apisCount must be an integer"),
+        (proxy_payloads.ClusterCacheInfo, b'{"apisCount":3.0}', "apisCount must be an integer"),
+        (proxy_payloads.ClusterCacheInfo, b'{"apisCount":true}', "apisCount must be an integer"),
+        (
+            proxy_payloads.ClusterCacheInfo,
+            b'{"apisCount":9223372036854775808}',
+            "apisCount must be an integer",
+        ),
+        (proxy_payloads.ContainerTerminalRequest, b'{"tty":"yes"}', "tty must be a boolean"),
+        (proxy_payloads.ContainerTerminalRequest, b'{"command":"sh"}', "command must be a list of strings"),
+        (proxy_payloads.ResourceRequest, b'{"params":{"a":1}}', "params must be an object of strings"),
+        (proxy_payloads.RedisRequest, b'{"body":"x"}', "body must be an object"),
+        (proxy_payloads.RedisRequest, b'{"body":{"get":{"key":1}}}', "body.get.key must be a string"),
+        (proxy_payloads.RedisRequest, b'{"body":{"GET":{"key":"a"}}}', "'GET' must be spelled 'get'"),
     ],
 )
 def test_wrong_types_and_double_meanings_are_refused(kind: type, text: bytes, reason: str) -> None:

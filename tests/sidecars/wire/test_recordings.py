@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from sidecars.wire import payloads
-from sidecars.wire.auth.tokens import Holder, Mode
+from argocd.agents.vocabulary import OBJECT_TARGETS, Message, Mode, Target
+from sidecars.wire import payloads, proxy_payloads
+from sidecars.wire.auth.tokens import Holder
 from sidecars.wire.envelopes import encode, from_cloudevent, to_cloudevent
-from sidecars.wire.events import OBJECT_TARGETS, EventType, Target, acknowledgement
+from sidecars.wire.events import acknowledgement
 from sidecars.wire.generated import auth_pb2, eventstream_pb2, replication_pb2, version_pb2
 from sidecars.wire.json_objects import read_object
 
@@ -36,12 +37,12 @@ KINDS: dict[tuple[str, str], Any] = {
 }
 
 STRUCTS: dict[str, Any] = {
-    EventType.REQUEST_SYNCED_RESOURCE_LIST: payloads.RequestSyncedResourceList,
-    EventType.RESPONSE_SYNCED_RESOURCE: payloads.SyncedResource,
-    EventType.REQUEST_UPDATE: payloads.RequestUpdate,
-    EventType.REQUEST_RESOURCE_RESYNC: payloads.RequestResourceResync,
-    EventType.CLUSTER_CACHE_INFO_UPDATE: payloads.ClusterCacheInfo,
-    EventType.ERROR: payloads.ErrorData,
+    Message.REQUEST_SYNCED_RESOURCE_LIST: payloads.RequestSyncedResourceList,
+    Message.RESPONSE_SYNCED_RESOURCE: payloads.SyncedResource,
+    Message.REQUEST_UPDATE: payloads.RequestUpdate,
+    Message.REQUEST_RESOURCE_RESYNC: payloads.RequestResourceResync,
+    Message.CLUSTER_CACHE_INFO_UPDATE: proxy_payloads.ClusterCacheInfo,
+    Message.ERROR: payloads.ErrorData,
 }
 
 
@@ -83,7 +84,7 @@ def test_every_recorded_event_survives_our_own_form_unchanged() -> None:
 def test_every_recorded_event_has_a_type_and_target_that_we_know() -> None:
     for message in cloudevents():
         event = from_cloudevent(message)
-        assert event.type in list(EventType)
+        assert event.type in list(Message)
         assert event.target in list(Target)
 
 

@@ -10,9 +10,9 @@ import grpc
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from argocd.agents.vocabulary import Mode
 from certs.key_pair import Material, fingerprint
 from sidecars.wire.auth.blocklist import Blocklist
-from sidecars.wire.auth.tokens import Mode
 from sidecars.wire.auth.trust import Trust
 from sidecars.wire.capabilities import Capabilities
 from sidecars.wire.server.sessions import AuthenticatedAgent, OpenStreams

@@ -11,8 +11,9 @@ import pytest
 import structlog
 from grpc import aio
 
+from argocd.agents.vocabulary import Message, Target
 from sidecars.wire.envelopes import decode, encode, encode_batch, to_cloudevent
-from sidecars.wire.events import Event, EventType, Target, acknowledgement
+from sidecars.wire.events import Event, acknowledgement
 from sidecars.wire.generated.eventstream_pb2 import Event as Envelope
 from sidecars.wire.streams import MessageTooLargeError, StreamLostError
 from tests.sidecars.wire.listening_principal import PATIENCE, Principal, login, refusal, subscribe, until
@@ -23,7 +24,7 @@ EXTENSIONS = ("tiphys-extensions", "batches")
 
 def event(number: int = 1, *, payload: bytes = b"{}") -> Event:
     return Event(
-        type=EventType.SPEC_UPDATE,
+        type=Message.SPEC_UPDATE,
         target=Target.RESOURCE,
         resource_id="app_u",
         event_id=f"app_u_{number}",
@@ -87,7 +88,7 @@ async def test_a_malformed_event_is_acknowledged_logged_once_and_nothing_else_ha
             assert await principal.recorder.event() == event(2)
             first = await read(call)
             assert (first.type, first.resource_id, first.event_id) == (
-                EventType.PROCESSED,
+                Message.PROCESSED,
                 "app_u",
                 "app_u_1",
             )

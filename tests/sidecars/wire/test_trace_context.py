@@ -5,13 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from argocd.agents.messages import Message
-from argocd.agents.routing import Mode
+from argocd.agents.vocabulary import PREFIX, Message, Mode, Target
 from kube.embedded import AdmissionRequest, Admitted, EmbeddedStore, Hooks
 from kube.errors import InvalidError
-from sidecars.mirroring.kinds import APPLICATION, PROJECT, event_about
 from sidecars.wire import payloads
-from sidecars.wire.events import PREFIX, TRACE_PARENT, TRACE_STATE, Event, EventType, Target, message_event
+from sidecars.wire.events import TRACE_PARENT, TRACE_STATE, Event, message_event, object_event
 from tests.sidecars.captured_logs import Lines, logged
 from tests.sidecars.pair_in_memory import ARGOCD, PATIENCE, Pipe, application, project
 from tests.sidecars.scripted_ends import AGENT, acknowledged, heard, scripted, scripted_agent
@@ -32,12 +30,12 @@ def traced(event: Event, parent: str = PARENT, state: str = STATE) -> Event:
 def sample(name: str = "sample") -> Event:
     item = project(name)
     item["metadata"] |= {"namespace": ARGOCD, "uid": f"u-{name}", "resourceVersion": "1"}
-    return event_about(Message.CREATE, PROJECT, item)
+    return object_event(Message.CREATE, target=Target.PROJECT, obj=item)
 
 
 def shop(*, version: str = "1") -> Event:
     item = application(metadata={"namespace": AGENT, "uid": "u", "resourceVersion": version})
-    return event_about(Message.CREATE, APPLICATION, item)
+    return object_event(Message.CREATE, target=Target.APPLICATION, obj=item)
 
 
 # About an Application that the principal does not have: it answers with a deletion.
@@ -58,9 +56,9 @@ async def exchanged(pipe: Pipe, event: Event) -> tuple[Event, Event]:
         while len(found) < 2:
             said = await pipe.receive()
             assert said is not None
-            if said.type in {EventType.DELETE, EventType.PROCESSED}:
+            if said.type in {Message.DELETE, Message.PROCESSED}:
                 found[said.type] = said
-    return found[EventType.DELETE], found[EventType.PROCESSED]
+    return found[Message.DELETE], found[Message.PROCESSED]
 
 
 async def test_lines_about_an_event_have_its_trace_and_those_after_it_have_none(lines: Lines) -> None:
@@ -92,7 +90,7 @@ async def test_what_an_agent_says_of_an_event_that_it_could_not_apply_has_its_tr
     store = EmbeddedStore(namespaces=[ARGOCD], hooks=Hooks(admission=refuse))
     async with scripted_agent(store, mode=Mode.MANAGED) as pipe:
         await pipe.send(traced(shop()))
-        error = await heard(pipe, EventType.ERROR)
+        error = await heard(pipe, Message.ERROR)
         assert error.extensions[TRACE_PARENT] == PARENT
     (line,) = lines("dead letter")
     assert line["traceparent"] == PARENT

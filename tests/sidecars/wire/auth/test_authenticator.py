@@ -6,11 +6,12 @@ from datetime import UTC, datetime
 import grpc
 import pytest
 
+from argocd.agents.vocabulary import Mode
 from sidecars.wire.auth.authenticator import Authenticator, LoginRequest, Rules
 from sidecars.wire.auth.caller import Caller
 from sidecars.wire.auth.methods import CallCredentials, NamePattern, SubjectMethod
 from sidecars.wire.auth.passwords import TooManyLoginsError
-from sidecars.wire.auth.tokens import Holder, Mode, Tokens
+from sidecars.wire.auth.tokens import Holder, Tokens
 from sidecars.wire.auth.trust import Trust
 from sidecars.wire.refusals import MAX_REMEMBERED, RefusalLog, RefusedError
 from tests.sidecars.wire.listening_principal import AGENT, AUTHORITY, KEY, OpenGate

@@ -10,8 +10,9 @@ import pytest
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 
+from argocd.agents.vocabulary import Mode
 from sidecars.wire.auth import tokens as module
-from sidecars.wire.auth.tokens import Audience, Holder, Mode, TokenError, Tokens, load_key, peek
+from sidecars.wire.auth.tokens import Audience, Holder, TokenError, Tokens, load_key, peek
 from tiphys.errors import SurroundingsError
 
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)

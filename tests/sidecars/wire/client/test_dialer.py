@@ -13,10 +13,11 @@ import grpc
 import pytest
 from grpc import aio
 
+from argocd.agents.vocabulary import Mode
 from certs.key_pair import Material
 from sidecars.wire.auth.methods import header_method
 from sidecars.wire.auth.passwords import Accounts, Login, PasswordMethod
-from sidecars.wire.auth.tokens import Holder, Mode, Tokens
+from sidecars.wire.auth.tokens import Holder, Tokens
 from sidecars.wire.client.dialer import DialError, connect
 from sidecars.wire.envelopes import decode, encode
 from sidecars.wire.events import AGENT_SOURCE, Event, heartbeat
@@ -79,7 +80,6 @@ class GoPrincipal:
     logins: list[AuthRequest] = field(default_factory=list)
     metadata: dict[str, str] = field(default_factory=dict)
     received: asyncio.Queue[Event] = field(default_factory=asyncio.Queue)
-    refreshed: int = 0
     tokens: Tokens = field(default_factory=lambda: Tokens(KEY, now=time.time))
     spoiled: bool = False
 
@@ -96,11 +96,6 @@ class GoPrincipal:
             accessToken=access, refreshToken=pair.refresh, principalNamespace="argocd"
         ).SerializeToString()
 
-    async def refresh(self, _request: bytes, _context: Any) -> bytes:
-        self.refreshed += 1
-        pair = self.tokens.issue(Holder("agent-1", Mode.AUTONOMOUS))
-        return AuthResponse(accessToken=pair.access).SerializeToString()
-
     async def subscribe(self, _requests: Any, context: Any) -> None:
         self.metadata = dict(context.invocation_metadata())
         while (raw := await context.read()) is not aio.EOF:
@@ -112,10 +107,7 @@ class GoPrincipal:
         unary = grpc.unary_unary_rpc_method_handler
         calls = {
             "versionapi.Version": {"Version": unary(self.answer_version)},
-            "authapi.Authentication": {
-                "Authenticate": unary(self.authenticate),
-                "RefreshToken": unary(self.refresh),
-            },
+            "authapi.Authentication": {"Authenticate": unary(self.authenticate)},
             "eventstreamapi.EventStream": {
                 "Subscribe": grpc.stream_stream_rpc_method_handler(self.subscribe)
             },
@@ -160,19 +152,6 @@ async def test_a_go_principal_sees_an_agent_of_its_own_version(
     assert go_principal.metadata["user-agent"].startswith("argocd-agent/v0.0.1 ")
 
 
-async def test_tokens_are_refreshed_when_a_new_call_needs_one(
-    principal: Principal, go: tuple[GoPrincipal, int]
-) -> None:
-    go_principal, port = go
-    async with connected(principal.dialing(port=port)) as connection:
-        first = await connection.access_token()
-        assert await connection.access_token(now=time.time() + 269) == first
-        assert go_principal.refreshed == 0
-        second = await connection.access_token(now=time.time() + 271)
-        assert go_principal.refreshed == 1
-        assert second != first
-
-
 async def test_an_answer_without_readable_tokens_is_refused(
     principal: Principal, go: tuple[GoPrincipal, int]
 ) -> None:
@@ -181,13 +160,6 @@ async def test_an_answer_without_readable_tokens_is_refused(
     with pytest.raises(DialError, match="the principal's answer") as caught:
         await connect(principal.dialing(port=port))
     assert caught.value.hopeless
-
-
-async def test_our_refresh_keeps_the_refresh_token(principal: Principal) -> None:
-    async with connected(principal.dialing()) as connection:
-        for _ in range(2):
-            token = await connection.access_token(now=time.time() + 300)
-            assert principal.tokens.verify(token) == Holder("agent-1", Mode.MANAGED)
 
 
 async def test_a_refusal_is_told_from_an_absence(principal: Principal) -> None:

@@ -12,9 +12,10 @@ import grpc
 import pytest
 import structlog
 
+from argocd.agents.vocabulary import Mode
 from sidecars.wire.auth.methods import header_method
 from sidecars.wire.auth.passwords import Accounts, PasswordMethod
-from sidecars.wire.auth.tokens import Holder, Mode
+from sidecars.wire.auth.tokens import Holder
 from sidecars.wire.capabilities import Capabilities
 from tests.sidecars.wire.listening_principal import (
     AGENT,
