@@ -98,7 +98,9 @@ def test_an_api_server_that_does_not_answer_is_waited_for_once(monkeypatch: pyte
     answer = validated(Silent(), count=QUESTIONS)
     assert time.monotonic() - started < 0.2 * QUESTIONS / 2
     assert answer.allowed
-    assert ["the API server did not say" in warning for warning in answer.warnings] == [True] * QUESTIONS
+    [line] = answer.warnings
+    assert "the API server did not say" in line
+    assert f"[{QUESTIONS - 1} more" in line
 
 
 def test_more_accounts_than_are_asked_about_are_told() -> None:
