@@ -85,9 +85,10 @@ ALLOWED_SCM_PROVIDERS_KEY = "applicationsetcontroller.allowed.scm.providers"
 
 SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 
+ARGOCD_SERVER = "argocd-server"
 ARGOCD_ACCOUNTS = (
     "argocd-application-controller",
-    "argocd-server",
+    ARGOCD_SERVER,
     "argocd-applicationset-controller",
     "argocd-notifications-controller",
 )
@@ -136,7 +137,7 @@ TIPHYS_CONFIG_MAP = "tiphys"
 TIPHYS_CONFIG_KEY = "tiphys.yaml"
 
 TIPHYS_AGENT = "tiphys.dev/agent"
-"""Annotation of an autonomous agent's project on the control plane: whose it is."""
+"""Annotation of an autonomous agent's project on the control plane: whose it is. Label of an agent's namespace there."""
 TIPHYS_CERTIFICATES = "tiphys.dev/certificates"
 """Annotation of an agent's cluster Secret: fingerprints of certificates that were issued for it."""
 TIPHYS_TRACKING = "tiphys.dev/tracking"
