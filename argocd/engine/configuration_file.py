@@ -11,7 +11,7 @@ from typing import Any
 import re2
 
 from argocd import safe_yaml
-from argocd.engine.sections import ConfigurationProblem, ConfigurationSection, describe, did_you_mean
+from argocd.engine.sections import ConfigurationProblem, ConfigurationSection, describe
 from argocd.judging.case import Action, Profile
 from argocd.judging.configuration import (
     Agents,
@@ -30,6 +30,7 @@ from argocd.judging.configuration import (
     group_of,
 )
 from argocd.rules.catalogue import CATALOGUE
+from argocd.spelling import did_you_mean
 
 AGENT_GROUP = "agent"
 """The group of `agents.identity` that holds the agent's name."""

@@ -153,16 +153,18 @@ class Configuration:
     def action_under(self, policy: NamespacePolicy | None, rule: Rule) -> Action:
         """The namespace's word before the general one, an exact id before its group, both before the default.
 
-        A group's action is for the rules that the profile has on; only an exact id wakes another.
+        A group's action is for the rules that the profile has on, and it wakes those of the strict profile unless
+        only parity was asked for; any other needs its exact id to be woken.
         """
         profile = (policy and policy.profile) or self.profile
-        awake = profile is Profile.RECOMMENDED or rule.profile is Profile.PARITY or rule.neighbours
+        awake = profile.includes(rule.profile) or rule.neighbours
+        grouping = awake or (rule.profile is Profile.STRICT and profile is not Profile.PARITY)
         action = rule.action if awake else Action.OFF
         for overrides in (policy.rules, self.rules) if policy else (self.rules,):
             if (exact := overrides.get(rule.id)) is not None:
                 action = exact
                 break
-            if awake and (grouped := overrides.get(group_of(rule.id))) is not None:
+            if grouping and (grouped := overrides.get(group_of(rule.id))) is not None:
                 action = grouped
                 break
         return self.enforced(action)

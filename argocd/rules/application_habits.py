@@ -228,6 +228,8 @@ RULES: tuple[Rule, ...] = (
     ),
     _recommended(
         id="application/default-project",
+        profile=Profile.STRICT,
+        opinion="Two of three Applications are in default, and in an installation with one team nothing is wrong with it.",
         reads=("spec.project",),
         title="Applications have a project of their own",
         explanation="The built-in project default permits everything until somebody narrows it; empty means default.",

@@ -299,6 +299,8 @@ RULES: tuple[Rule, ...] = (
     ),
     _recommended(
         id="applicationset/missing-key",
+        profile=Profile.STRICT,
+        opinion="A third of all ApplicationSets do without the option, and their variables exist.",
         reads=("spec.goTemplate", "spec.goTemplateOptions"),
         title="Missing variables are errors",
         explanation="Go templates turn an unknown variable into a text unless missingkey=error is set.",

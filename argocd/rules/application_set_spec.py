@@ -283,7 +283,9 @@ RULES: tuple[Rule, ...] = (
     ),
     _refused(
         id="applicationset/name-constant",
+        profile=Profile.STRICT,
         action=Action.WARN,
+        opinion="Many ApplicationSets are written for a generator that gives one result, such as one cluster or one branch.",
         reads=("spec.template.metadata.name", "spec.templatePatch", "spec.generators"),
         title="The applications' names differ",
         explanation="A name without a variable is the same for every result of the generators.",

@@ -80,7 +80,7 @@ def _project_unknown(case: Case) -> Iterator[Finding]:
 
 
 def _url_missing(case: Case) -> Iterator[Finding]:
-    if secrets.describes_repository(case.object) and not secrets.value(case.object, "url"):
+    if secrets.describes_repository(case.object) and secrets.lacks(case.object, "url"):
         yield Finding(
             "repository/url-missing",
             _at("url"),
@@ -167,7 +167,7 @@ def _repeated(case: Case) -> Iterator[Finding]:
 
 
 def _server_missing(case: Case) -> Iterator[Finding]:
-    if not secrets.server(case.object):
+    if secrets.lacks(case.object, "server"):
         yield Finding(
             "cluster/server-missing",
             _at("server"),

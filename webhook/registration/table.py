@@ -32,6 +32,14 @@ MUTATE_SECONDS = 2
 
 ARGOCD_RESOURCES = ("applications", "applicationsets", "appprojects")
 
+SETTINGS = (
+    names.ARGOCD_CM,
+    names.ARGOCD_CMD_PARAMS_CM,
+    names.ARGOCD_GPG_KEYS_CM,
+    names.ARGOCD_RBAC_CM,
+)
+"""The ConfigMaps that Argo CD reads its settings and keys from."""
+
 
 def _tracked() -> dict[str, tuple[str, ...]]:
     by_group: dict[str, list[str]] = {}
@@ -112,7 +120,7 @@ def validating(registration: Registration) -> Object:
                     _not_ourselves(registration),
                     {
                         "name": "argo-cd-reads-it",
-                        "expression": f"request.name in ['{names.ARGOCD_CM}', '{names.ARGOCD_GPG_KEYS_CM}']",
+                        "expression": f"request.name in {[*SETTINGS]}",
                     },
                 ],
             ),

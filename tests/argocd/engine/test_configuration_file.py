@@ -128,7 +128,7 @@ def test_every_key_is_read() -> None:
         ("enforcment: warn", "enforcment: unknown key, did you mean enforcement?"),
         ("xyzzy: 1", "xyzzy: unknown key"),
         ("1: 2", "1: unknown key"),
-        ("profile: strict", "profile: must be one of parity, recommended, not strict"),
+        ("profile: lenient", "profile: must be one of parity, recommended, strict, not lenient"),
         (
             "role: standbye",
             "role: must be one of control-plane, workload, standby, not standbye, did you mean standby?",
@@ -187,7 +187,7 @@ def test_an_exemption_that_is_not_understood_exempts_nothing() -> None:
 
 def test_a_wrong_value_is_repeated_only_so_far() -> None:
     assert problems_of(f"profile: {'x' * 100}") == [
-        f"profile: must be one of parity, recommended, not {'x' * 40}…"
+        f"profile: must be one of parity, recommended, strict, not {'x' * 40}…"
     ]
 
 

@@ -12,7 +12,7 @@ import pytest
 import argocd
 from argocd import rules
 from argocd.engine.judge import judge
-from argocd.judging.case import Action, Operation, Rule
+from argocd.judging.case import Action, Operation, Profile, Rule
 from argocd.judging.ratchet import path_of
 from argocd.projects.rule_ids import RefusalId
 from argocd.rules.catalogue import CATALOGUE
@@ -76,6 +76,14 @@ def test_a_rule_reads_fields_that_an_update_can_compare(rule: Rule) -> None:
             "kind",
         }
         assert "[]" not in read
+
+
+@pytest.mark.parametrize("rule", EVERY_RULE)
+def test_an_opinion_says_what_works_although_it_speaks(rule: Rule) -> None:
+    assert bool(rule.opinion) == (rule.profile is Profile.STRICT)
+    if rule.opinion:
+        assert rule.opinion.endswith(".")
+        assert rule.action is Action.WARN
 
 
 @pytest.mark.parametrize("rule", EVERY_RULE)

@@ -21,6 +21,8 @@ GROUPS = frozenset(
         "cluster",
         "ignore-sync",
         "settings",
+        "parameters",
+        "rbac",
         "object",
     }
 )
