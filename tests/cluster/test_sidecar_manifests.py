@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,11 @@ import click
 import pytest
 import yaml
 
+from argocd.engine.configuration_file import parse_text
+from argocd.engine.directory import Directory
+from argocd.engine.judge import judge
+from argocd.judging.case import Case, Kind, Surroundings, User
+from argocd.settings.argocd_cm import Settings
 from cli.main import tiphys
 from scripts.cluster.controlplane import Cluster
 
@@ -194,3 +200,27 @@ def test_the_webhooks_probes_admit_monitoring_alone_and_need_more_than_one_failu
     assert source["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "monitoring"}
     (container,) = things["Deployment", "tiphys-webhook"]["spec"]["template"]["spec"]["containers"]
     assert container["readinessProbe"]["failureThreshold"] > 1
+
+
+@pytest.mark.parametrize(("overlay", "warned"), [("workload-managed", 1), ("workload-autonomous", 0)])
+def test_a_project_is_local_only_where_the_agent_is_managed(
+    cluster: Cluster, overlay: str, warned: int
+) -> None:
+    [text] = [
+        thing["data"]["tiphys.yaml"]
+        for thing in rendered(cluster, overlay)
+        if (thing["kind"], thing["metadata"]["name"]) == ("ConfigMap", "tiphys")
+    ]
+    configuration, problems = parse_text(text)
+    assert not problems
+    project = {"metadata": {"name": "shop", "namespace": "argocd"}, "spec": {"sourceRepos": ["*"]}}
+    case = Case(
+        kind=Kind.PROJECT,
+        object=project,
+        surroundings=Surroundings(
+            settings=Settings(), configuration=configuration, neighbours=Directory(argocd_namespace="argocd")
+        ),
+        writer=User("ada"),
+    )
+    spoke = [one.finding.rule for one in judge(case, today=date(2026, 1, 1))]
+    assert spoke.count("agent/local-project") == warned

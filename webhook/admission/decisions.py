@@ -19,7 +19,7 @@ from argocd.judging.writers import is_kubernetes_cleaning_up
 from argocd.tracking import completion as tracking_completion
 from webhook.admission.access_reviews import AccessReviews
 from webhook.admission.cluster_state import Snapshot
-from webhook.admission.messages import denial, warning
+from webhook.admission.messages import denial, warnings
 from webhook.admission.review import PASSED, UNREAD_RULE, Review, ReviewAnswer
 from webhook.injection import inject as injecting
 
@@ -183,7 +183,7 @@ def _verdict(review: Review, judgements: Sequence[Judgement]) -> ReviewAnswer:
     return ReviewAnswer(
         allowed=not denied,
         message=denial(review, denied) if denied else "",
-        warnings=[warning(finding) for finding in warned],
+        warnings=warnings(warned),
         audit=dict(_audit(judgements)),
         judgements=judgements,
     )

@@ -197,6 +197,7 @@ def test_the_admins_word_completes_an_object_and_keeps_it_from_being_pruned(meta
     assert annotations["app.kubernetes.io/instance"] == "my-application;apps/Deployment/default/my-deployment"
     assert annotations["argo-cd.argoproj.io/installation-id"] == "guid-1"
     assert annotations["argocd.argoproj.io/sync-options"] == "Prune=false"
+    assert annotations["argocd.argoproj.io/compare-options"] == "IgnoreExtraneous"
     assert set(metadata.get("annotations", {})) <= set(annotations)
     assert complete(result, made).patch == []
 
