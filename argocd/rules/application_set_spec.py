@@ -124,11 +124,15 @@ def _name_constant(case: Case) -> Iterator[Finding]:
     if not name or application_sets.is_templated(name) or spec.get("templatePatch"):
         return
     if application_sets.may_give_several(spec):
+        counted = application_sets.gives_several(spec)
+        condition = "" if counted else "if the generators give more than one, "
         yield Finding(
             "applicationset/name-constant",
             "spec.template.metadata.name",
-            f"every application would be called {name}, and Argo CD keeps the first of each name",
-            "Use a variable of the generator in the name.",
+            f"{condition}every application would be called {name}, and Argo CD keeps the first of each name",
+            "Use a variable of the generator in the name."
+            if counted
+            else "Use a variable of the generator in the name, or select what there is one of.",
         )
 
 
