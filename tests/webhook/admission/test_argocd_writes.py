@@ -86,12 +86,13 @@ def test_a_user_may_touch_the_good_parts_of_a_bad_project(guarded: Guarded) -> N
     assert "refuses" in patch(guarded, "appproject", "old-sins", {"spec": {"sourceRepos": ["!*", "x"]}})
 
 
-def test_an_object_on_its_way_out_passes_whatever_it_looks_like(guarded: Guarded) -> None:
+def test_an_object_on_its_way_out_can_be_finished_whatever_it_looks_like(guarded: Guarded) -> None:
     leaving = BAD_PROJECT.replace("metadata: {", "metadata: {finalizers: [example.test/wait], ")
     guarded.write(leaving % "leaving", writer=unguarded(guarded))
     guarded.kubectl("delete", "appproject", "leaving", "-n", guarded.argocd, "--wait=false")
-    change = {"metadata": {"finalizers": None}, "spec": {"sourceRepos": ["!*", "!*"]}}
-    assert patch(guarded, "appproject", "leaving", change) == ""
+    worse = {"metadata": {"finalizers": None}, "spec": {"sourceRepos": ["!*", "!*"]}}
+    assert "refuses" in patch(guarded, "appproject", "leaving", worse)
+    assert patch(guarded, "appproject", "leaving", {"metadata": {"finalizers": None}}) == ""
 
 
 def test_a_status_subresource_is_not_judged(guarded: Guarded) -> None:
