@@ -87,7 +87,7 @@ def test_an_exception_keeps_its_traceback_and_loses_its_secrets() -> None:
         logs.get_logger().exception("failed", **{logs.ERROR: error})
 
     [line] = lines(stream)
-    assert line["error"] == "ValueError: cannot reach https://bob:[removed]@example.org/"
+    assert line["error"] == "ValueError: cannot reach https://[removed]@example.org/"
     assert "Traceback" in line["exception"]
     assert "hunter2" not in stream.getvalue(), "not even in the source line that the traceback shows"
 

@@ -1,6 +1,7 @@
 """A review server as a process, and TLS connections to it."""
 
 import contextlib
+import os
 import signal
 import socket
 import ssl
@@ -161,7 +162,11 @@ def start_server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
     yield start
     for server in servers:
         if server.process.poll() is None:
+            workers = server.workers
             server.process.kill()
+            for worker in workers:  # one that hangs would not notice
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(worker, signal.SIGKILL)
         server.process.wait(timeout=10)
 
 
