@@ -69,6 +69,15 @@ class ConfigurationSection:
             self.complain(key, f"must be true or false, not {describe(value)}")
         return value is True
 
+    def number(self, key: str, default: int, *, least: int) -> int:
+        value = self.raw(key)
+        if value is None:
+            return default
+        if isinstance(value, int) and not isinstance(value, bool) and value >= least:
+            return value
+        self.complain(key, f"must be a whole number, {least} or more, not {describe(value)}")
+        return default
+
     def texts(self, key: str) -> tuple[str, ...]:
         items = self._list(key)
         for index, item in enumerate(items):

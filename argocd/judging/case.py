@@ -103,6 +103,8 @@ class Case:
     old: Object | None = None
     operation: Operation = Operation.CREATE
     writer: User = field(default_factory=User)
+    written: bool = False
+    """Whether it stands in a file as somebody wrote it: no API server has refused or dropped anything yet."""
     facts: dict[Callable[["Case"], Any], Any] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )

@@ -12,6 +12,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from argocd import names
+from argocd.budget import DEFAULT_STEPS
 from argocd.judging.case import Action, Profile, Rule, User
 
 Version = tuple[int, ...]
@@ -128,6 +129,13 @@ class ImpersonationOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewLimits:
+    """`review_steps` is the budget of work for one review."""
+
+    review_steps: int = DEFAULT_STEPS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
     profile: Profile = Profile.RECOMMENDED
     enforcement: Enforcement = Enforcement.ENFORCE
@@ -139,6 +147,7 @@ class Configuration:
     agents: Agents = field(default_factory=Agents)
     tracking: Tracking = field(default_factory=Tracking)
     impersonation: ImpersonationOptions = field(default_factory=ImpersonationOptions)
+    limits: ReviewLimits = field(default_factory=ReviewLimits)
 
     def policy_for(self, namespace: str) -> NamespacePolicy | None:
         """The first entry of `namespaces` that is about this one."""

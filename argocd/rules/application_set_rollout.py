@@ -213,7 +213,10 @@ def _rollout(
     )
 
 
-_PROJECT = examples.project(spec="sourceRepos: ['*']") + examples.BEFORE
+_PROJECT = (
+    examples.project(spec="sourceRepos: ['*']\ndestinations: [{server: '*', namespace: '*'}]")
+    + examples.BEFORE
+)
 _ALLOWED = f"""\
 {_PROJECT}apiVersion: v1
 kind: ConfigMap

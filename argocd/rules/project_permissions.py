@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from argocd import names, reading
+from argocd.budget import FINDING, spend
 from argocd.globs import Verdict
 from argocd.judging.case import Case, Finding, Profile
 from argocd.judging.memo import Remembered
@@ -18,6 +19,8 @@ from argocd.settings import git_urls
 _EVERYTHING_DENIED = "!*"
 """Refused by another rule; it leaves no rest to permit."""
 _EVERYTHING = frozenset({"*", "**", "/.*/", "/^.*$/", "//"})
+_READING = 10
+"""Steps to read a URL that is not written as most are."""
 _SPECIAL = "*[{\\"
 _DESTINATION = ("server", "name", "namespace")
 _WILD = re.compile(r"[*?\[{!]")
@@ -42,6 +45,7 @@ def _odd_sources(entries: Sequence[Any]) -> Iterator[Finding]:
         yield _permits_the_rest("spec.sourceRepos", "repository")
     for index, entry in enumerate(entries):
         if isinstance(entry, str) and (problem := _source_problem(entry)):
+            spend(FINDING)
             rule, said, hint = problem
             yield Finding(rule, f"spec.sourceRepos[{index}]", said, hint)
 
@@ -49,6 +53,7 @@ def _odd_sources(entries: Sequence[Any]) -> Iterator[Finding]:
 def _source_problem(entry: str) -> tuple[str, str, str] | None:
     if git_urls.is_plain(entry):
         return None
+    spend(_READING)
     if entry in {"*", "**"}:
         return (
             "project/source-repo-wildcard",
@@ -81,6 +86,7 @@ def _odd_destinations(listed: Sequence[Any], entries: Sequence[Sequence[str]]) -
     for index, (server, name, namespace) in enumerate(entries):
         denials += server.startswith("!") or name.startswith("!") or namespace.startswith("!")
         if said := _server_problem(server):
+            spend(FINDING)
             path = f"spec.destinations[{index}].server"
             hint = "Write the server as the cluster's secret does, or give the cluster's name."
             yield Finding(

@@ -91,7 +91,16 @@ def _url_missing(case: Case) -> Iterator[Finding]:
 
 def _url_unreadable(case: Case) -> Iterator[Finding]:
     url = secrets.value(case.object, "url")
-    if url and len(url) <= _LONGEST_URL and url.strip() and not git_urls.normalize(url):
+    if not url or len(url) > _LONGEST_URL or not url.strip():
+        return
+    if reason := git_urls.problem(url.strip()):
+        yield Finding(
+            "repository/url-unreadable",
+            _at("url"),
+            f"the address cannot be used: {reason}",
+            "Write https://host/path, ssh://git@host/path, git@host:path or oci://host/path.",
+        )
+    elif not git_urls.normalize(url):
         yield Finding(
             "repository/url-unreadable",
             _at("url"),

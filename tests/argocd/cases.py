@@ -27,8 +27,8 @@ def case_of(example: str, *, rule: Rule) -> Case:
     whole = example.replace("…", "x" * 300_000)  # what an example leaves out because it is long
     documents = [_merged(document) for document in yaml.safe_load_all(whole) if document]
     judged, known = documents[-1], documents[:-1]
-    deleting = rule.operations == {Operation.DELETE}
     old = next((one for one in known if _key(one) == _key(judged)), None)
+    deleting = Operation.DELETE in rule.operations and old is None
     configuration = _configuration(known)
     return Case(
         kind=kind_of(judged),
@@ -45,6 +45,7 @@ def case_of(example: str, *, rule: Rule) -> Case:
             neighbours=_neighbours([one for one in known if _key(one) != _key(judged)]),
         ),
         writer=SOMEBODY,
+        written=True,
     )
 
 

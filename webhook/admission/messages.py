@@ -5,14 +5,18 @@ from collections.abc import Iterable, Sequence
 
 from argocd.judging.case import Action, Finding, Profile, Rule
 from argocd.rules.catalogue import CATALOGUE
+from tiphys.redaction import without_userinfo
 from webhook.admission import access_reviews
-from webhook.admission.review import Review
+from webhook.admission.review import UNREAD_RULE, Review
 
 RULES_PAGE = "docs/rules.md"
 """Where every rule has its section; `tiphys explain rule` prints the same."""
 
-_OTHER_PAGES = {access_reviews.RULE: "docs/webhook.md#what-can-check-writer-not-prove"}
-"""Of what an API server is asked about: no rule, for nothing in an object tells."""
+_OTHER_PAGES = {
+    access_reviews.RULE: "docs/webhook.md#what-can-check-writer-not-prove",
+    UNREAD_RULE: "docs/webhook.md#which-objects-are-not-read",
+}
+"""Of what no rule of the catalogue says, because nothing in an object tells it."""
 
 REFUSAL = "Tiphys refuses this"
 """How every denial begins, by which `tiphys webhook status` knows its own."""
@@ -60,7 +64,7 @@ def denial(review: Review, findings: Sequence[Finding]) -> str:
             lines.append(f"… and {len(findings) - index} more; `tiphys check` lists all")
             break
         lines.extend(told)
-    return "\n".join(lines)
+    return without_userinfo("\n".join(lines))
 
 
 def warnings(findings: Sequence[Finding]) -> list[str]:
@@ -80,7 +84,7 @@ def _warning(first: Finding, *others: Finding) -> str:
         named = f": {', '.join(paths[:MORE_PLACES])}" if paths else ""
         again = f" [{len(others)} more{named}{', …' if len(paths) > MORE_PLACES else ''}]"
     hint = f" ({first.hint})" if first.hint else ""
-    return f"{first.rule}:{again} {_at(first)}{first.message}{hint}"
+    return without_userinfo(f"{first.rule}:{again} {_at(first)}{first.message}{hint}")
 
 
 def _at(finding: Finding) -> str:

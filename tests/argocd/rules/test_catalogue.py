@@ -15,11 +15,14 @@ from argocd.engine.judge import judge
 from argocd.judging.case import Action, Operation, Profile, Rule
 from argocd.judging.ratchet import path_of
 from argocd.projects.rule_ids import RefusalId
+from argocd.rules.any_object import TOO_COSTLY
 from argocd.rules.catalogue import CATALOGUE
 from tests.argocd.cases import case_of
 
 ID = r"[a-z]+(-[a-z]+)*/[a-z0-9]+(-[a-z0-9]+)*"
 EVERY_RULE = [pytest.param(rule, id=rule.id) for rule in CATALOGUE]
+ASKED = [pytest.param(rule, id=rule.id) for rule in CATALOGUE if rule is not TOO_COSTLY]
+"""The engine itself says that a review ended too early."""
 
 
 def test_ids_are_unique() -> None:
@@ -92,7 +95,7 @@ def test_a_rule_about_neighbours_warns_unless_it_guards_a_deletion(rule: Rule) -
         assert rule.action is Action.WARN
 
 
-@pytest.mark.parametrize("rule", EVERY_RULE)
+@pytest.mark.parametrize("rule", ASKED)
 def test_the_bad_example_of_a_rule_breaks_it_and_the_good_one_does_not(rule: Rule) -> None:
     found = list(rule.check(case_of(rule.bad, rule=rule)))
     assert found, "the bad example breaks no rule"

@@ -16,6 +16,7 @@ GROUPS = frozenset(
     {
         "application",
         "applicationset",
+        "field",
         "secret",
         "repository",
         "cluster",

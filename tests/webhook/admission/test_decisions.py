@@ -12,7 +12,7 @@ from argocd.engine.configuration_file import parse_configuration
 from argocd.engine.directory import Directory, Shelf
 from argocd.judging.case import Surroundings
 from argocd.settings.argocd_cm import read_settings
-from tests.webhook.conftest import review
+from tests.webhook.conftest import ROOT, review
 from webhook.admission.cluster_state import Snapshot
 from webhook.admission.decisions import Decisions
 from webhook.admission.offline import FixedState
@@ -123,11 +123,18 @@ def test_argo_cds_own_writes_pass_on_objects_that_break_rules_already(change: di
     assert answered(decisions().validate(request)).allowed
 
 
-def test_what_is_being_deleted_passes() -> None:
-    bad = project({"sourceRepos": ["!*"]}, deletionTimestamp="2026-11-01T00:00:00Z")
-    assert answered(
-        decisions().validate(asked(operation="UPDATE", object=bad, oldObject=project({})))
-    ).allowed
+def test_what_is_being_deleted_can_be_finished_and_not_be_changed_otherwise() -> None:
+    going = project({"sourceRepos": ["!*"]}, deletionTimestamp="2026-11-01T00:00:00Z")
+    bad = {**going, "spec": {"sourceRepos": ["!*"], "destinations": [{"server": "!*"}]}}
+    finished = {**going, "metadata": {**going["metadata"], "finalizers": []}, "status": {"a": "b"}}
+
+    def allowed(thing: dict[str, Any]) -> bool:
+        return answered(
+            decisions().validate(asked(operation="UPDATE", object=thing, oldObject=going))
+        ).allowed
+
+    assert allowed(finished)
+    assert not allowed(bad)
 
 
 @pytest.mark.parametrize("request_", [{"operation": "CONNECT"}, {"subResource": "status"}, {"object": None}])
@@ -236,3 +243,43 @@ def test_a_pod_is_injected_and_the_reason_told() -> None:
     reasons = [answer.injection, again.injection]
     assert reasons == [InjectionReason.INJECTED, InjectionReason.ALREADY_INJECTED]
     assert made.inject(asked(object=pod)) == ReviewAnswer()
+
+
+def unread(**request: Any) -> Review:
+    read = asked(**request)
+    read.object, read.old, read.unread = None, None, "nested too deeply"
+    return read
+
+
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
+def test_an_object_that_was_not_read_is_refused_with_a_reason(operation: str) -> None:
+    answer = answered(decisions().validate(unread(operation=operation)))
+    assert not answer.allowed
+    assert "the object was not read: nested too deeply [object/not-read]" in answer.message
+    assert "see docs/webhook.md#which-objects-are-not-read" in answer.message
+    assert "\n## Which objects are not read?\n" in (ROOT / "docs/webhook.md").read_text()
+
+
+def test_one_that_was_not_read_may_go_and_is_left_alone_by_mutation() -> None:
+    assert answered(decisions().validate(unread(operation="DELETE"))).allowed
+    collector = {"username": "system:serviceaccount:kube-system:generic-garbage-collector"}
+    assert answered(decisions().validate(unread(operation="UPDATE", userInfo=collector))).allowed
+    for decide in (decisions().mutate, decisions().inject):
+        answer = decide(unread())
+        assert answer.allowed
+        assert not answer.patch
+
+
+def test_one_that_was_not_read_passes_by_an_exemption_or_in_a_careful_first_week() -> None:
+    exemption = {"rules": ["object/*"], "names": ["sample"], "reason": "ticket 2"}
+    assert answered(decisions(configuration={"exemptions": [exemption]}).validate(unread())).allowed
+    answer = answered(decisions(configuration={"enforcement": "warn"}).validate(unread()))
+    assert answer.allowed
+    assert "object/not-read" in answer.warnings[0]
+
+
+def test_what_stands_before_the_host_of_a_url_is_told_to_nobody() -> None:
+    secret = "https://bot:ghp_MARKER@example.test/a"
+    answer = answered(decisions().validate(asked(object=project({"sourceRepos": [secret, secret]}))))
+    assert "https://[removed]@example.test/a" in answer.message
+    assert "MARKER" not in answer.message + "".join(answer.warnings)
