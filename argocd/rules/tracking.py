@@ -96,7 +96,7 @@ def _foreign_installation(case: Case) -> Iterator[Finding]:
 def _is_own_past(installation: str, case: Case) -> bool:
     """Whether Argo CD itself renews an id that it had before, on what one of its Applications lists."""
     surroundings = case.surroundings
-    if installation not in surroundings.settings.former_installation_ids or not writers.is_argocd(
+    if installation not in surroundings.settings.former_installation_ids or not writers.is_syncing(
         case.writer, surroundings
     ):
         return False

@@ -8,7 +8,7 @@ import pytest
 from argocd import names
 from argocd.judging.case import Case, Kind, Surroundings, User
 from argocd.judging.configuration import Configuration, Tracking, TrackingFormat
-from argocd.judging.neighbours import Neighbours
+from argocd.judging.neighbours import KnownCluster, Neighbours
 from argocd.rules.tracking import RULES
 from argocd.settings.argocd_cm import ResourceFilter, Settings, TrackingMethod
 from tests.argocd.fake_neighbours import Neighbourhood, Nothing
@@ -167,7 +167,14 @@ def test_a_takeover_names_the_application_that_owns_the_object() -> None:
 
 
 class Listing(Nothing):
-    """One Application that lists whatever is asked for."""
+    """One Application that lists whatever is asked for, and a project that permits it."""
+
+    def project(self, name: str) -> Mapping[str, Any]:
+        destinations = [{"server": "*", "namespace": "*"}]
+        return {"metadata": {"name": name, "namespace": "argocd"}, "spec": {"destinations": destinations}}
+
+    def clusters_of_project(self, project: str) -> list[KnownCluster]:
+        return []
 
     def applications_listing(
         self, group: str, kind: str, namespace: str, name: str

@@ -132,7 +132,7 @@ def test_a_managed_agents_application_is_worked_with_from_the_hub(managed: Fleet
         kind="--hard-refresh",
     )
     until(lambda: managed.deployed() == {"tea": "5"}, what="the next commit is deployed")
-    hub.cli("app", "set", APPLICATION, "--sync-policy", "none")
+    hub.cli("app", "set", APPLICATION, "--sync-policy", "none", "--validate=false")  # no proxy to ask
     until(
         lambda: (
             "automated"
@@ -183,7 +183,7 @@ def test_an_autonomous_agents_application_is_synced_from_the_hub_and_changed_at_
     before = [autonomous.on_hub("applications", "web"), autonomous.on_hub("appprojects", f"{AGENT}-web")]
 
     for words in (
-        ("app", "set", APPLICATION, "--revision", "other"),
+        ("app", "set", APPLICATION, "--revision", "other", "--validate=false"),
         ("app", "delete", APPLICATION, "--yes", "--cascade=false"),
         ("proj", "set", f"{AGENT}-web", "--description", "from the hub"),
         ("proj", "delete", f"{AGENT}-web"),
