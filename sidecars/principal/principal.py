@@ -5,14 +5,14 @@ from collections.abc import Callable
 
 from argocd import names
 from argocd.agents.vocabulary import Mode
-from argocd.reading import sequence, text
+from argocd.reading import text
 from kube import queries
 from kube.errors import AlreadyExistsError
 from kube.resources import CONFIG_MAPS
 from kube.store import Object, Store
 from sidecars.delivery.session import Ending, Stream
 from sidecars.metrics import argocd_agent
-from sidecars.mirroring.drift import DriftGuard
+from sidecars.mirroring.drift import GUARDED_BYTES, DriftGuard
 from sidecars.mirroring.inventories import SPECS
 from sidecars.mirroring.link import Link, Runtime
 from sidecars.mirroring.resync_events import ROUND_INTERVALS, ResyncEvents
@@ -77,26 +77,26 @@ class Principal:
         self.known_agents = KnownAgents(self.hub_state.agents, make_link=self._make_link)
         writer = MirrorWriter(store)
         self._workqueue = WorkQueue(timing=timing)
-        self._guard = DriftGuard(writer=writer, workqueue=self._workqueue)
+        self.guard = DriftGuard(writer=writer, workqueue=self._workqueue, limit=GUARDED_BYTES)
         sender = Sender(self.known_agents, principal_uid=principal_uid)
         self._outgoing = PrincipalOutgoing(
             self.hub_state,
             self.known_agents,
             sender=sender,
-            guard=self._guard,
+            guard=self.guard,
             writer=writer,
             workqueue=self._workqueue,
         )
         self._resync = PrincipalResync(
             self.hub_state,
             sender=sender,
-            guard=self._guard,
+            guard=self.guard,
             events=ResyncEvents(source="", new_id=self._runtime.new_id),
         )
         self._incoming = PrincipalIncoming(
             store,
             hub_state=self.hub_state,
-            guard=self._guard,
+            guard=self.guard,
             writer=writer,
             now=timing.now,
             sender=sender,
@@ -182,7 +182,7 @@ class Principal:
         if agent is None:
             return
         log.warning("the agent's cluster Secret is gone: agent dropped", **{logs.AGENT: name})
-        self._guard.forget_all(lambda copy: _belongs_to(copy, name))
+        self.guard.forget_all(name)
         self._cut(name)
         closing = asyncio.get_running_loop().create_task(agent.link.close(), name=f"closes {name}")
         self._closing.add(closing)
@@ -205,8 +205,3 @@ class Principal:
 
 def _agent(secret: Object | None) -> str:
     return text(secret, "metadata", "labels", names.AGENT_NAME)
-
-
-def _belongs_to(copy: Object, agent: str) -> bool:
-    namespaces = sequence(copy, "spec", "sourceNamespaces")
-    return text(copy, "metadata", "namespace") == agent or list(namespaces) == [agent]

@@ -67,7 +67,7 @@ class PrincipalResync(Resync[KnownAgent]):
     def _greet_autonomous(self, agent: KnownAgent, *, first: bool) -> None:
         if first:
             for kind, mirror in self._hub_state.mirrors_of(agent.name):
-                self._guard.begin(kind, mirror)
+                self._guard.begin(kind, mirror, source=agent.name)
         if first and not agent.link.compares:
             self._ask_everything(agent)  # one of ours compares by itself
         self.give_operations(agent)
