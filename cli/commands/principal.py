@@ -28,7 +28,7 @@ from kube.store import Store
 from sidecars.principal.process import PrincipalOptions, PrincipalProcess, runtime
 from sidecars.principal.settings import COMPARE_SECONDS, QUEUE_BYTES, PrincipalSettings
 from sidecars.wire.auth.methods import Method, certificate_method, header_method
-from sidecars.wire.auth.passwords import Accounts, PasswordMethod
+from sidecars.wire.auth.passwords import PasswordMethod, read_accounts
 from sidecars.wire.auth.tokens import Tokens, generate_key, load_key
 from sidecars.wire.streams import DEFAULT_MAX_MESSAGE_BYTES
 from tiphys import settings
@@ -111,6 +111,10 @@ OPTIONS = combined(
         "--resource-proxy-address",
         default="argocd-agent-resource-proxy:9090",
         help="Written into those Secrets.",
+    ),
+    FLAGS.switch(
+        "--trust-agent-mode",
+        text="An agent is managed or autonomous as its login says, as in argocd-agent.",
     ),
     FLAGS.option(
         "--tls-secret-name", default="argocd-agent-principal-tls", help="The Secret with our certificate."
@@ -219,6 +223,7 @@ async def serving(store: Store, given: dict[str, Any], method: Method) -> Princi
             label_selector=given["label_selector"],
             register_agents=given["enable_self_cluster_registration"],
             resource_proxy_address=given["resource_proxy_address"],
+            trust_agent_mode=given["trust_agent_mode"],
             compare_seconds=given["compare_interval"],
         ),
         method=method,
@@ -232,6 +237,7 @@ async def serving(store: Store, given: dict[str, Any], method: Method) -> Princi
         keepalive_min_seconds=given["keepalive_min_interval"],
         health_port=port(given["healthz_port"]),
         metrics_port=port(given["metrics_port"]),
+        passwords=Path(given["auth"].partition(":")[2]) if method.name == "userpass" else None,
         runtime=runtime(given["queue_bytes"]),
     )
 
@@ -243,9 +249,7 @@ def authentication(text: str) -> Method:
     if colon and method == "header":
         return header_method(config)
     if colon and method == "userpass":
-        return PasswordMethod(
-            Accounts.parse(read(Path(config).parent, Path(config).name).decode(errors="replace"))
-        )
+        return PasswordMethod(read_accounts(Path(config)))
     raise CallError(f"--auth {text}: write mtls:<pattern>, header:<name>:<pattern> or userpass:<file>")
 
 

@@ -65,7 +65,7 @@ class Principal:
         settings: PrincipalSettings,
         principal_uid: str,
         runtime: Runtime | None = None,
-        cut: Callable[[str], None] = lambda _agent: None,
+        cut: Callable[[str, str], None] = lambda _agent, _reason: None,
     ) -> None:
         """`cut` ends the streams of an agent that is no longer one of ours."""
         self.settings = settings
@@ -109,6 +109,7 @@ class Principal:
         """Until cancelled."""
         self._outgoing.begin()
         self.hub_state.clusters.subscribe(self._cluster_changed)
+        self.hub_state.modes.subscribe(lambda _old, _new: self._modes_changed())
         try:
             async with asyncio.TaskGroup() as group:
                 for cache in self.hub_state.caches:
@@ -175,15 +176,28 @@ class Principal:
         for name in {_agent(old), _agent(new)} - {""}:
             if not self.hub_state.clusters.find("agent", name):
                 self._drop(name)
+            else:
+                self._hold_to_its_mode(name)
+
+    def _modes_changed(self) -> None:
+        for agent in self.known_agents:
+            self._hold_to_its_mode(agent.name)
+
+    def _hold_to_its_mode(self, name: str) -> None:
+        """It comes back in the one that it has now, or is told so."""
+        agent, mode = self.known_agents.get(name), self.hub_state.mode_of(name)
+        if agent is not None and mode is not None and agent.mode is not mode:
+            self._cut(name, f"the agent is {mode.value} now")
 
     def _drop(self, name: str) -> None:
         agent = self.known_agents.drop(name)
         self.hub_state.homes.pop(name, None)
         if agent is None:
             return
-        log.warning("the agent's cluster Secret is gone: agent dropped", **{logs.AGENT: name})
+        reason = "the agent's cluster Secret is gone"
+        log.warning("agent dropped", **{logs.AGENT: name, logs.REASON: reason})
         self.guard.forget_all(name)
-        self._cut(name)
+        self._cut(name, reason)
         closing = asyncio.get_running_loop().create_task(agent.link.close(), name=f"closes {name}")
         self._closing.add(closing)
         closing.add_done_callback(self._closed)

@@ -3,9 +3,11 @@
 import asyncio
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 
 from argocd import names
 from certs import sources
+from certs.folder import changes
 from certs.key_pair import Material
 from certs.sources import LoadedSource
 from kube.cache import Cache
@@ -23,6 +25,7 @@ from sidecars.process.leadership import Leadership, ReplicaOptions
 from sidecars.wire.auth.authenticator import Rules
 from sidecars.wire.auth.blocklist import Blocklist
 from sidecars.wire.auth.methods import Method
+from sidecars.wire.auth.passwords import PasswordMethod, read_accounts
 from sidecars.wire.auth.tokens import Tokens
 from sidecars.wire.auth.trust import Trust
 from sidecars.wire.events import fresh_id
@@ -31,7 +34,7 @@ from sidecars.wire.server.server import Server, ServeStream
 from sidecars.wire.server.sessions import AuthenticatedAgent, Cut
 from sidecars.wire.streams import DEFAULT_MAX_MESSAGE_BYTES, EventStream
 from tiphys import logs
-from tiphys.errors import CallError, SurroundingsError
+from tiphys.errors import CallError, SurroundingsError, TiphysError
 from tiphys.http_server import HttpPage
 
 VERSION = "0.9.0"
@@ -60,6 +63,8 @@ class PrincipalOptions(ReplicaOptions):
     keepalive_min_seconds: float = 0.0
     health_port: int | None = 8003
     metrics_port: int | None = 8000
+    passwords: Path | None = None
+    """The file of a method with passwords, which is followed."""
     runtime: Runtime = field(default_factory=lambda: runtime(QUEUE_BYTES))
 
 
@@ -114,6 +119,8 @@ class PrincipalProcess:
                 self.port = await server.start()
                 self.listening.set()
                 log.info("listening for agents", **{logs.COUNT: self.port})
+                if serving.passwords is not None:
+                    group.create_task(self._follow_passwords(serving.passwords, server), name="passwords")
                 if serving.source is not None and material is not None:
                     following = sources.follow(serving.source, server.swap_material, held=material)
                     group.create_task(following, name="certificates")
@@ -159,10 +166,10 @@ class PrincipalProcess:
             else [(agent.name, agent.link) for agent in self.principal.known_agents]
         )
 
-    def _cut(self, agent: str) -> None:
+    def _cut(self, agent: str, reason: str) -> None:
         if self.server is not None:
             for session in self.server.sessions.of(agent):
-                session.cut(Cut.distrusted("the agent's cluster Secret is gone"))
+                session.cut(Cut.distrusted(reason))
 
     async def _begin_blocklist(self, group: asyncio.TaskGroup, server: Server) -> None:
         """No port is open before it was read: whoever is blocked comes back all the time and finds any window."""
@@ -198,6 +205,19 @@ class PrincipalProcess:
                 await server.swap_blocklist(self._blocklist(cache))
 
         group.create_task(follow(), name="blocklist")
+
+    async def _follow_passwords(self, path: Path, server: Server) -> None:
+        """A password that is changed or gone ends what it has earned."""
+        method = self._serving.method
+        assert isinstance(method, PasswordMethod), "only passwords have a file"
+        async for _ in changes(path.parent):
+            try:
+                accounts = read_accounts(path)
+            except TiphysError as error:
+                log.warning("passwords cannot be read: the old ones stay", **{logs.ERROR: str(error)})
+            else:
+                method.swap(accounts)
+                await server.recheck()
 
     def _blocklist(self, cache: Cache[Object]) -> Blocklist:
         found = Blocklist.of(cache.get(names.TLS_BLOCKLIST, namespace=self._serving.settings.namespace))
