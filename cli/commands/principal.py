@@ -82,7 +82,11 @@ OPTIONS = combined(
         show_default=False,
         help="Argo CD's namespace, and the principal's; without it the pod's, or argocd.",
     ),
-    FLAGS.option("--listen-host", default="", help="Where agents are listened for; empty: everywhere."),
+    FLAGS.option(
+        "--listen-host",
+        default=None,
+        help="Where agents are listened for; without it everywhere, but with --auth header: on 127.0.0.1.",
+    ),
     FLAGS.option("--listen-port", default=8443, help="The port for agents."),
     FLAGS.option("--metrics-port", default=8000, help="The port of /metrics; 0: none."),
     FLAGS.option(
@@ -229,7 +233,7 @@ async def serving(store: Store, given: dict[str, Any], method: Method) -> Princi
         method=method,
         tokens=Tokens(await _signing_key(store, given), now=time.time),
         source=source,
-        host=given["listen_host"],
+        host=_host(given["listen_host"], method),
         port=given["listen_port"],
         require_client_certificates=certificated,
         match_common_name=given["client_cert_subject_match"],
@@ -240,6 +244,13 @@ async def serving(store: Store, given: dict[str, Any], method: Method) -> Princi
         passwords=Path(given["auth"].partition(":")[2]) if method.name == "userpass" else None,
         runtime=runtime(given["queue_bytes"]),
     )
+
+
+def _host(given: str | None, method: Method) -> str:
+    """Whoever reaches the port of a header's method can be any agent: only the mesh beside us shall."""
+    if given is not None:
+        return given
+    return "127.0.0.1" if method.name == "header" else ""
 
 
 def authentication(text: str) -> Method:

@@ -10,6 +10,7 @@ from kube import queries
 from kube.errors import AlreadyExistsError
 from kube.resources import CONFIG_MAPS
 from kube.store import Object, Store
+from sidecars.delivery.comparison_turns import ComparisonTurns
 from sidecars.delivery.session import Ending, Stream
 from sidecars.metrics import argocd_agent
 from sidecars.mirroring.drift import GUARDED_BYTES, DriftGuard
@@ -74,7 +75,9 @@ class Principal:
         timing = self._runtime.timing
         self.hub_state = HubState(store, settings=settings, timing=timing)
         self.gate = RegistrationGate(store, self.hub_state)
-        self.known_agents = KnownAgents(self.hub_state.agents, make_link=self._make_link)
+        self.known_agents = KnownAgents(
+            self.hub_state.agents, make_link=self._make_link, clock=timing.monotonic
+        )
         writer = MirrorWriter(store)
         self._workqueue = WorkQueue(timing=timing)
         self.guard = DriftGuard(writer=writer, workqueue=self._workqueue, limit=GUARDED_BYTES)
@@ -214,6 +217,7 @@ class Principal:
             inventories=self.hub_state.inventories(agent.name, agent.mode),
             figures=argocd_agent.PRINCIPAL,
             runtime=self._runtime,
+            turns=ComparisonTurns(self._runtime.timing.monotonic),
         )
 
 

@@ -210,6 +210,11 @@ class HubState:
 
     # For comparisons.
 
+    def size_of(self, agent: str) -> int:
+        """Of its inventory at most, without a look at each project."""
+        shared = len(self.projects) + len(self.repositories) + len(self.gpg_keys)
+        return shared + len(self.applications.find("agent", agent))
+
     def naming(self, mode: Mode) -> Naming:
         return Naming(mode, self.settings.mapped_by)
 
