@@ -123,6 +123,11 @@ AGENT_TLS_SECRET = "argocd-agent-client-tls"  # noqa: S105
 AGENT_JWT_SECRET = "argocd-agent-jwt"  # noqa: S105
 PRINCIPAL_SERVICE = "argocd-agent-principal"
 PRINCIPAL_METRICS_SERVICE = "argocd-agent-principal-metrics"
+PRINCIPAL_AGENTS_SERVICE = "tiphys-principal-agents"
+PRINCIPAL_READER_ACCOUNT = "tiphys-principal-reader"
+"""The ServiceAccount whose tokens `tiphys agents` shows to the principal."""
+PAGE_AUDIENCE = "tiphys-principal"
+PAGE_TOKEN_HEADER = "Tiphys-Token"  # noqa: S105 - a header's name
 RESOURCE_PROXY_SERVICE = "argocd-agent-resource-proxy"
 TLS_BLOCKLIST = "argocd-agent-tls-blocklist"
 

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
 from aiohttp import web
 from aiohttp.http import HttpProcessingError
@@ -125,8 +126,14 @@ class HttpPage:
     content_type: str = "text/plain; charset=utf-8"
 
 
+class HttpRefusal(Protocol):
+    async def refusal(self, *, address: str, headers: Mapping[str, str]) -> HttpPage | None:
+        """What a caller gets who may not read the pages; None where he may."""
+        ...
+
+
 class HttpPages:
-    """One port. `run` listens until it is cancelled."""
+    """One port. `run` listens until it is cancelled. Without `access` everybody may read."""
 
     def __init__(
         self,
@@ -135,7 +142,9 @@ class HttpPages:
         host: str,
         port: int,
         seconds: float = EXCHANGE_SECONDS,
+        access: HttpRefusal | None = None,
     ) -> None:
+        self._access = access
         self._pages = pages
         self._host = host
         self._wanted = port
@@ -150,7 +159,10 @@ class HttpPages:
             await asyncio.Event().wait()
 
     async def _answer(self, request: web.BaseRequest) -> web.Response:
-        page = self._page(request.method, request.path)
+        refused = None
+        if self._access is not None:
+            refused = await self._access.refusal(address=request.remote or "", headers=request.headers)
+        page = refused or self._page(request.method, request.path)
         return web.Response(status=page.status, body=page.body, headers={"Content-Type": page.content_type})
 
     def _page(self, method: str, path: str) -> HttpPage:

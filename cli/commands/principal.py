@@ -96,6 +96,11 @@ OPTIONS = combined(
         help="The port of /healthz and /readyz; 0: none.",
     ),
     FLAGS.option(
+        "--agents-port",
+        default=8004,
+        help="The port of /agents, for loopback and for whom the API server vouches; 0: none.",
+    ),
+    FLAGS.option(
         "--auth", default="mtls:CN=([^,]+)", help="How agents show who they are: mtls:, header:, userpass:."
     ),
     FLAGS.texts("--allowed-namespaces", text="Where Applications are looked for: globs or /expressions/."),
@@ -241,6 +246,7 @@ async def serving(store: Store, given: dict[str, Any], method: Method) -> Princi
         keepalive_min_seconds=given["keepalive_min_interval"],
         health_port=port(given["healthz_port"]),
         metrics_port=port(given["metrics_port"]),
+        pages_port=port(given["agents_port"]),
         passwords=Path(given["auth"].partition(":")[2]) if method.name == "userpass" else None,
         runtime=runtime(given["queue_bytes"]),
     )

@@ -22,6 +22,7 @@ from sidecars.principal.metrics import PrincipalMetrics
 from sidecars.principal.principal import SYNC_SECONDS, Principal, identity
 from sidecars.principal.settings import QUEUE_BYTES, PrincipalSettings
 from sidecars.process.leadership import Leadership, ReplicaOptions
+from sidecars.process.page_access import PageAccess
 from sidecars.wire.auth.authenticator import Rules
 from sidecars.wire.auth.blocklist import Blocklist
 from sidecars.wire.auth.methods import Method
@@ -63,6 +64,7 @@ class PrincipalOptions(ReplicaOptions):
     keepalive_min_seconds: float = 0.0
     health_port: int | None = 8003
     metrics_port: int | None = 8000
+    pages_port: int | None = 8004
     passwords: Path | None = None
     """The file of a method with passwords, which is followed."""
     runtime: Runtime = field(default_factory=lambda: runtime(QUEUE_BYTES))
@@ -88,8 +90,12 @@ class PrincipalProcess:
             probes={"/healthz": self._alive, "/readyz": self._ready},
             figures=lambda: principal_figures(self._links()),
             pages={standing.PATH: self._agents},
+            access=PageAccess(
+                store, namespace=serving.settings.namespace, service=names.PRINCIPAL_AGENTS_SERVICE
+            ),
         )
         self.health, self.metrics = self._leadership.health, self._leadership.metrics
+        self.pages = self._leadership.pages
 
     async def run(self) -> None:
         await self._leadership.run(self._work)

@@ -132,6 +132,7 @@ def principal_process(
         health_host="127.0.0.1",
         health_port=0,
         metrics_port=0,
+        pages_port=0,
     )
     return principals.PrincipalProcess(store, replace(usual, **(serving or {})))
 
