@@ -12,10 +12,13 @@ from sidecars.principal.operations import Operations, Place
 QUESTIONS = 1024
 """A minute, about objects that are not there: an agent may have what its principal has forgotten."""
 
+REPORTS = 16
+"""At once, then four a minute: the log and the metric have them all."""
+
 
 class KnownAgent:
     __slots__ = (
-        "_clock", "_met", "_silent", "link", "lists", "mode", "name", "operations", "questions", "round"
+        "_clock", "_met", "_silent", "link", "lists", "mode", "name", "operations", "questions", "reports", "round"
     )  # fmt: skip
 
     def __init__(
@@ -35,6 +38,8 @@ class KnownAgent:
         """Questions about everything, of an agent that does not compare."""
         self.questions = ComparisonTurns(clock, limit=QUESTIONS, seconds=60 / QUESTIONS)
         """Those about one object."""
+        self.reports = ComparisonTurns(clock, limit=REPORTS)
+        """Events of Kubernetes, in Argo CD's namespace, about what it told and nobody could write."""
         self._silent: set[Place] = set()
         self._met = False
         self.link = make_link(self)

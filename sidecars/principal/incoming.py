@@ -225,7 +225,7 @@ class PrincipalIncoming:
 
     async def report_unapplied(self, agent: KnownAgent, letter: DeadLetter) -> None:
         """What an agent sent and we could not write: a condition of the Application, an Event about the rest."""
-        if letter.event.target == Target.PROJECT:
+        if letter.event.target == Target.PROJECT and agent.reports.take():
             namespace = self._hub_state.settings.namespace
             name = f"{agent.name}-{letter.event.subject.rpartition('/')[2]}"
             await self._reporter.report(letter, PROJECT, namespace=namespace, name=name)

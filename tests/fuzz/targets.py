@@ -1,0 +1,5 @@
+"""All targets, by their names; a module each."""
+
+from tests.fuzz import cloud_events
+
+TARGETS = {target.name: target for target in (cloud_events.TARGET_EVENTS,)}
