@@ -198,7 +198,8 @@ class ComparisonReport:
 class Comparer:
     """Asks and answers for one peer. `send` is the outbox's `add`; `found` repairs what it is told.
 
-    A scope names an inventory on both ends, for example what the principal gives to an agent.
+    A scope names an inventory on both ends, for example what the principal gives to an agent. `turns` bound how often
+    the other end may begin a round; what has no turn yet is done when it has.
     """
 
     def __init__(
@@ -212,7 +213,6 @@ class Comparer:
         new_id: Callable[[], str] = fresh_id,
         turns: ComparisonTurns | None = None,
     ) -> None:
-        """`turns` bound how often the other end may begin one; what has no turn yet is done when it has."""
         self._turns = turns
         self._answering: dict[str, tuple[str, Inventory]] = {}
         """By scope: the other end's round, and what it is answered from."""
@@ -238,7 +238,6 @@ class Comparer:
         self._continue(scope)
 
     def start_in_turn(self, scope: str) -> None:
-        """Because of something that the other end did."""
         if self._turns is None or self._turns.take():
             self.start(scope)
         else:
@@ -248,12 +247,10 @@ class Comparer:
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
 
     def _wait(self) -> None:
         if self._timer is None and self._turns is not None:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._turns.seconds, self._take_turn)
+            self._timer = asyncio.get_running_loop().call_later(self._turns.seconds, self._take_turn)
 
     def _take_turn(self) -> None:
         self._timer = None
@@ -265,18 +262,16 @@ class Comparer:
 
     def _answerable(self, question: ComparisonQuestion) -> Inventory | None:
         """What a question is answered from; None where its round has no turn yet."""
+        scope = self._known(question.scope)
         if self._turns is None:
-            return self._inventory(question.scope)
-        round_, inventory = self._answering.get(question.scope, ("", None))
-        if inventory is not None and round_ == question.round:
-            return inventory
-        self._check_scope(question.scope)
-        self._wait()
-        if not self._turns.take():
-            return None
-        inventory = self._inventory(question.scope)
-        self._answering[question.scope] = (question.round, inventory)
-        return inventory
+            return self._inventories[scope]
+        held = self._answering.get(scope)
+        if held is None or held[0] != question.round:
+            self._wait()
+            if not self._turns.take():
+                return None
+            held = self._answering[scope] = (question.round, self._inventories[scope])
+        return held[1]
 
     def want(self, scope: str, *, instead_of: str = "") -> bool:
         """Asks the other end, which is the one that repairs this scope, to compare; `instead_of` is its round
@@ -301,8 +296,7 @@ class Comparer:
             self._receive(ComparisonAnswer.read(event.payload))
         elif event.type == COMPARISON_WANTED:
             value = _read(event.payload, ("scope", "round"))
-            scope = _scope(value)
-            self._check_scope(scope)
+            scope = self._known(_scope(value))
             current = self._rounds.get(scope)
             if current is None or current.name == value.get("round"):  # or what is wanted is being done
                 self.start_in_turn(scope)
@@ -353,14 +347,11 @@ class Comparer:
             )
         )
 
-    def _inventory(self, scope: str) -> Inventory:
-        self._check_scope(scope)
-        return self._inventories[scope]
-
-    def _check_scope(self, scope: str) -> None:
+    def _known(self, scope: str) -> str:
         """Without a look at what is there."""
         if scope not in list(self._inventories):
             raise MalformedError(f"there is nothing to compare called {scope[:64]!r}")
+        return scope
 
 
 def _read(payload: bytes, keys: tuple[str, ...]) -> dict[str, Any]:
