@@ -8,13 +8,14 @@ import tracemalloc
 from contextlib import AsyncExitStack
 
 from argocd.agents.vocabulary import Message, Mode, Target
+from argocd.reading import value
 from kube.embedded import AdmissionRequest, Admitted, EmbeddedStore, Hooks
 from kube.errors import InvalidError
 from kube.resources import APP_PROJECTS, APPLICATIONS
 from kube.store import Object
 from sidecars.mirroring.drift import GUARDED_BYTES
 from sidecars.wire.events import Event, object_event
-from tests.sidecars.pair_in_memory import ARGOCD, PLAIN, Hub, application, pipes, project, until
+from tests.sidecars.pair_in_memory import ARGOCD, PLAIN, Hub, Pipe, application, pipes, project, until
 from tests.sidecars.scripted_ends import AGENT, acknowledged, scripted
 
 MEBIBYTE = 1 << 20
@@ -70,31 +71,38 @@ async def test_what_is_remembered_of_an_agent_has_a_limit_and_is_forgotten_with_
 
 async def test_an_agent_that_loses_a_race_for_a_name_does_not_win_it_later() -> None:
     """`a` + `b-c` and `a-b` + `c` are one name. The loser's content must not be written over the winner's."""
-    both = asyncio.Barrier(2)
+    ends: dict[str, Pipe] = {}
+    both, written = asyncio.Barrier(2), asyncio.Event()
 
     async def together(request: AdmissionRequest) -> Admitted:
         if request.name == "a-b-c" and request.operation == "CREATE":
             async with asyncio.timeout(10):
                 await both.wait()
+                if value(request.new, "spec", "description") == "a-b":
+                    await written.wait()  # whoever was last to ask is not first to write
         return Admitted()
+
+    async def wins() -> None:
+        told = said(Target.PROJECT, project("b-c", description="a"), uid="ua")
+        await acknowledged(ends["a"], told)
+        written.set()
 
     store = EmbeddedStore(namespaces=[ARGOCD, "a", "a-b"], hooks=Hooks(admission=together))
     hub = Hub(store, allowed_namespaces=("*",))
     await hub.know("a")
     await hub.know("a-b")
     async with hub.running() as principal, AsyncExitStack() as stack:
-        ends = {}
         for name in ("a", "a-b"):
             here, ends[name] = pipes()
             serving = asyncio.ensure_future(principal.serve(name, Mode.AUTONOMOUS, here, extensions=PLAIN))
             stack.callback(serving.cancel)
         await asyncio.gather(
-            acknowledged(ends["a"], said(Target.PROJECT, project("b-c", description="a"), uid="ua")),
+            wins(),
             acknowledged(ends["a-b"], said(Target.PROJECT, project("c", description="a-b"), uid="uab")),
         )
         there = await store.get(APP_PROJECTS, name="a-b-c", namespace=ARGOCD)
         winner = there["spec"]["description"]
-        assert there["spec"]["sourceNamespaces"] == [winner]
+        assert (winner, there["spec"]["sourceNamespaces"]) == ("a", ["a"])
         # Somebody changes it: what is written back is the winner's.
         changed = {**there, "spec": {**there["spec"], "description": "somebody's"}}
         await store.replace(APP_PROJECTS, changed)
