@@ -122,7 +122,9 @@ class Secrets:
             )
         if not self.authorities:
             return Material(pair, b"")
-        data = await self._data(self.authorities)
+        data = await secret_data(
+            self.store, namespace=self.namespace, name=self.authorities, projection=certificates_only
+        )
         # argocd-agentctl leaves the authority's own pair there; an agent's copy has ca.crt.
         key = BUNDLE if BUNDLE in data else CERTIFICATE
         return Material(pair, _part(data, key, self.authorities))
@@ -131,7 +133,9 @@ class Secrets:
         woken = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             for name in sorted({self.pair, self.authorities} - {""}):
-                cache = secret_cache(self.store, namespace=self.namespace, name=name)
+                # Where an authority's key is beside its certificate, it is not ours to have.
+                projection = whole if name == self.pair else certificates_only
+                cache = secret_cache(self.store, namespace=self.namespace, name=name, projection=projection)
                 cache.subscribe(lambda _old, _new: woken.set())
                 group.create_task(cache.run(), name=f"Secret {name}")
             while True:
@@ -262,10 +266,24 @@ def secret_cache(
     )
 
 
-async def secret_data(store: Store, *, namespace: str, name: str) -> dict[str, bytes]:
+def certificates_only(secret: Object) -> Object:
+    """Without keys."""
+    metadata, data = secret.get("metadata") or {}, secret.get("data") or {}
+    return {
+        "metadata": {
+            key: metadata[key] for key in ("name", "namespace", "resourceVersion", "uid") if key in metadata
+        },
+        "data": {key: data[key] for key in (CERTIFICATE, BUNDLE) if key in data},
+    }
+
+
+async def secret_data(
+    store: Store, *, namespace: str, name: str, projection: Callable[[Object], Object] = whole
+) -> dict[str, bytes]:
     secret = await queries.find(store, SECRETS, name=name, namespace=namespace)
     if secret is None:
         raise SurroundingsError(f"Secret {namespace}/{name} does not exist: create it (tiphys pki)")
+    secret = projection(secret)
     data = decoded_data(secret)
     if len(data) < len(secret.get("data") or {}):
         raise SurroundingsError(f"Secret {namespace}/{name}: its data is not base64")

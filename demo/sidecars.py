@@ -63,6 +63,7 @@ class DemoFleet:
             health_host=LOOPBACK,
             health_port=0,
             metrics_port=0,
+            pages_port=0,
         )
         process = PrincipalProcess(await self._clusters.as_user(CONTROL_PLANE, PRINCIPAL), options)
         self._tasks["principal"] = self._running.start(process.run(), name="principal")

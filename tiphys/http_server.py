@@ -2,7 +2,7 @@
 
 aiohttp speaks HTTP. What it leaves open is bounded here: how many connections there are, and how long one lives,
 whether its caller is slow to ask or slow to read. One connection carries one request, and where there are too
-many the oldest goes, so that no idle one takes the place of a probe.
+many the oldest of the address that has most goes, so that nobody else takes the place of a probe.
 
 aiohttp takes a tenth of a second to import: only commands that serve import this module.
 """
@@ -11,9 +11,11 @@ import asyncio
 import logging
 import socket
 import ssl
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
 from aiohttp import web
 from aiohttp.http import HttpProcessingError
@@ -58,8 +60,10 @@ class _BoundedServer(web.Server):
         deadline = asyncio.get_running_loop().call_later(self._seconds, transport.abort)
         self._open[handler] = transport, deadline
         if len(self._open) > CONNECTIONS:
-            # Not the newest: callers who say nothing must not keep a probe out.
-            oldest = next(iter(self._open))
+            # Not the newest, and nobody else's: whoever floods us must not keep a probe out.
+            addresses = Counter(_address(transport) for transport, _ in self._open.values())
+            most = addresses.most_common(1)[0][0]
+            oldest = next(each for each, (held, _) in self._open.items() if _address(held) == most)
             self._open[oldest][0].abort()
             self._forget(oldest)
 
@@ -70,6 +74,12 @@ class _BoundedServer(web.Server):
     def _forget(self, handler: web.RequestHandler) -> None:
         if handler in self._open:
             self._open.pop(handler)[1].cancel()
+
+
+def _address(transport: asyncio.Transport) -> str:
+    """Without the port; empty for one that is gone already."""
+    peer = transport.get_extra_info("peername")
+    return str(peer[0]) if peer else ""
 
 
 def _closing(handler: Handler) -> Handler:
@@ -116,8 +126,14 @@ class HttpPage:
     content_type: str = "text/plain; charset=utf-8"
 
 
+class HttpRefusal(Protocol):
+    async def refusal(self, *, address: str, headers: Mapping[str, str]) -> HttpPage | None:
+        """What a caller gets who may not read the pages; None where he may."""
+        ...
+
+
 class HttpPages:
-    """One port. `run` listens until it is cancelled."""
+    """One port. `run` listens until it is cancelled. Without `access` everybody may read."""
 
     def __init__(
         self,
@@ -126,7 +142,9 @@ class HttpPages:
         host: str,
         port: int,
         seconds: float = EXCHANGE_SECONDS,
+        access: HttpRefusal | None = None,
     ) -> None:
+        self._access = access
         self._pages = pages
         self._host = host
         self._wanted = port
@@ -141,7 +159,10 @@ class HttpPages:
             await asyncio.Event().wait()
 
     async def _answer(self, request: web.BaseRequest) -> web.Response:
-        page = self._page(request.method, request.path)
+        refused = None
+        if self._access is not None:
+            refused = await self._access.refusal(address=request.remote or "", headers=request.headers)
+        page = refused or self._page(request.method, request.path)
         return web.Response(status=page.status, body=page.body, headers={"Content-Type": page.content_type})
 
     def _page(self, method: str, path: str) -> HttpPage:

@@ -9,7 +9,7 @@ from argocd.agents.project_copies import NAME_LIMIT, bare_name, settled_project
 from argocd.globs import Verdict
 from argocd.globs import match as glob_match
 from argocd.judging.case import Case, Kind, Operation, Surroundings, User
-from argocd.judging.configuration import Configuration, Role, matches
+from argocd.judging.configuration import Configuration, Role
 from argocd.judging.writers import (
     agent_named,
     is_agent,
@@ -33,7 +33,7 @@ def owner_of(project: Object | None, configuration: Configuration) -> str:
     if agent := text(annotations, names.TIPHYS_AGENT):
         return agent
     first = next(iter(sequence(project, "spec", "sourceNamespaces")), None)
-    if has_source(project) and isinstance(first, str) and matches(configuration.agents.autonomous, first):
+    if has_source(project) and isinstance(first, str) and configuration.agents.is_autonomous(first):
         return first
     return ""
 
@@ -45,9 +45,8 @@ def owner_for(project: Object, writer: User, configuration: Configuration) -> st
 
 def is_mirrored_application(application: Object | None, configuration: Configuration) -> bool:
     """Whether an Application on the control plane is the mirror of an autonomous agent's."""
-    return has_source(application) and matches(
-        configuration.agents.autonomous, text(application, "metadata", "namespace")
-    )
+    namespace = text(application, "metadata", "namespace")
+    return has_source(application) and configuration.agents.is_autonomous(namespace)
 
 
 def is_mirror(item: Object | None, kind: Kind, configuration: Configuration) -> bool:

@@ -106,10 +106,15 @@ class ArgoCD:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agents:
     autonomous: tuple[str, ...] = ()
+    known_autonomous: frozenset[str] = field(default=frozenset(), metadata={"configured": False})
+    """Those that their principal keeps as such, as a webhook reads them."""
     identity: str = ""
     principal_identities: tuple[str, ...] = ()
     agent_identities: tuple[str, ...] = ()
     replica_identities: tuple[str, ...] = ()
+
+    def is_autonomous(self, agent: str) -> bool:
+        return agent in self.known_autonomous or matches(self.autonomous, agent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from argocd import names
+from argocd.agents.vocabulary import Mode
 from certs.authority import KeyType
 from checks.reports import visible
 from cli.options import combined
@@ -66,6 +67,11 @@ def command() -> None:
 @click.option(
     "--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label of the cluster; may be repeated."
 )
+@click.option(
+    "--mode",
+    type=click.Choice([mode.value for mode in Mode]),
+    help="Whether the principal or the agent decides; without it the first login says so.",
+)
 @click.option("--create-namespace", is_flag=True, help="Make the namespace AGENT for its Applications too.")
 @days(LEAF_LIFETIME)
 @KEY_TYPE
@@ -78,6 +84,7 @@ def create_command(agent: str, **given: Any) -> None:
             agent,
             proxy_address=given["resource_proxy_address"],
             labels=labels,
+            mode=Mode(given["mode"]) if given["mode"] else None,
             create_namespace=given["create_namespace"],
             now=now(),
             lifetime=timedelta(days=given["days"]),
@@ -124,6 +131,7 @@ def inspect_command(agent: str, **given: Any) -> None:
         f"agent {found.name}",
         f"  cluster: Secret {given['principal_namespace']}/{found.secret}, {found.server}"
         + (", registered by itself" if found.self_registered else ""),
+        f"  mode: {found.mode.value if found.mode else 'as its first login will say'}",
         f"  {_standing_line(standing, look.told)}",
         f"  last error: {_trouble_line(trouble)}",
         f"  blocked: {'yes' if look.is_blocked(found) else 'no'}",
@@ -132,6 +140,18 @@ def inspect_command(agent: str, **given: Any) -> None:
     ]
     proxy = certificate_told(found.proxy, at=now()) if found.proxy else None
     show(given, lines=lines, agent={**_told(found, look), "proxyCertificate": proxy})
+
+
+@command.command("set-mode")
+@fleet_options
+@click.argument("agent")
+@click.argument("mode", type=click.Choice([mode.value for mode in Mode]))
+def set_mode_command(agent: str, mode: str, **given: Any) -> None:
+    """Make an agent managed or autonomous. Its stream is cut, and it may only come back in that mode."""
+    before = on_principal(given, lambda store: _fleet(store, given).set_mode(agent, Mode(mode)))
+    was = before.mode.value if before.mode else "nothing yet"
+    lines = [f"agent {agent} is {mode}, was {was}; next: start it with --agent-mode={mode}"]
+    show(given, lines=lines, agent=agent, mode=mode, before=before.mode.value if before.mode else None)
 
 
 certificate_options = combined(
@@ -254,7 +274,15 @@ def _row(agent: Registered, look: FleetView) -> tuple[str, ...]:
     shortened = error if len(error) <= MESSAGE_WIDTH else f"{error[: MESSAGE_WIDTH - 1]}…"
     if standing is None:
         connected = UNKNOWN if look.told.problem else "no"
-        return agent.name, UNKNOWN, connected, UNKNOWN, UNKNOWN, blocked, shortened
+        return (
+            agent.name,
+            agent.mode.value if agent.mode else UNKNOWN,
+            connected,
+            UNKNOWN,
+            UNKNOWN,
+            blocked,
+            shortened,
+        )
     return (
         agent.name,
         standing.mode,
@@ -291,6 +319,7 @@ def _registered_told(agent: Registered) -> dict[str, Any]:
         "secret": agent.secret,
         "server": agent.server,
         "selfRegistered": agent.self_registered,
+        "mode": agent.mode.value if agent.mode else None,
         "certificates": list(agent.fingerprints),
     }
 
@@ -300,7 +329,7 @@ def _told(agent: Registered, look: FleetView) -> dict[str, Any]:
     absent = None if look.told.problem else False
     return {
         **_registered_told(agent),
-        "mode": standing.mode if standing else None,
+        "mode": standing.mode if standing else _registered_told(agent)["mode"],
         "connected": standing.connected if standing else absent,
         "lagSeconds": standing.lag_seconds if standing else None,
         "queue": standing.queue if standing else None,

@@ -52,12 +52,22 @@ def command() -> None:
 @days(AUTHORITY_LIFETIME)
 @KEY_TYPE
 @REPLACE
-def init_command(*, days: int, key_type: str, replace: bool, **given: Any) -> None:
+@click.option(
+    "--key-secret",
+    default="",
+    metavar="NAMESPACE/NAME",
+    help="Where the authority's key goes instead, out of the principal's reach.",
+)
+def init_command(*, days: int, key_type: str, replace: bool, key_secret: str, **given: Any) -> None:
     """Make the authority, and the key for tokens where there is none."""
 
     async def init(store: LiveStore) -> tuple[Certificate, bool]:
         return await _pki(store, given).init(
-            now=now(), lifetime=timedelta(days=days), key_type=KeyType(key_type), replace=replace
+            now=now(),
+            lifetime=timedelta(days=days),
+            key_type=KeyType(key_type),
+            replace=replace,
+            key_secret=key_secret,
         )
 
     authority, token_key = on_principal(given, init)

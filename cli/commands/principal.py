@@ -28,7 +28,7 @@ from kube.store import Store
 from sidecars.principal.process import PrincipalOptions, PrincipalProcess, runtime
 from sidecars.principal.settings import COMPARE_SECONDS, QUEUE_BYTES, PrincipalSettings
 from sidecars.wire.auth.methods import Method, certificate_method, header_method
-from sidecars.wire.auth.passwords import Accounts, PasswordMethod
+from sidecars.wire.auth.passwords import PasswordMethod, read_accounts
 from sidecars.wire.auth.tokens import Tokens, generate_key, load_key
 from sidecars.wire.streams import DEFAULT_MAX_MESSAGE_BYTES
 from tiphys import settings
@@ -82,7 +82,11 @@ OPTIONS = combined(
         show_default=False,
         help="Argo CD's namespace, and the principal's; without it the pod's, or argocd.",
     ),
-    FLAGS.option("--listen-host", default="", help="Where agents are listened for; empty: everywhere."),
+    FLAGS.option(
+        "--listen-host",
+        default=None,
+        help="Where agents are listened for; without it everywhere, but with --auth header: on 127.0.0.1.",
+    ),
     FLAGS.option("--listen-port", default=8443, help="The port for agents."),
     FLAGS.option("--metrics-port", default=8000, help="The port of /metrics; 0: none."),
     FLAGS.option(
@@ -90,6 +94,11 @@ OPTIONS = combined(
         env="HEALTH_CHECK_PORT",
         default=8003,
         help="The port of /healthz and /readyz; 0: none.",
+    ),
+    FLAGS.option(
+        "--agents-port",
+        default=8004,
+        help="The port of /agents, for loopback and for whom the API server vouches; 0: none.",
     ),
     FLAGS.option(
         "--auth", default="mtls:CN=([^,]+)", help="How agents show who they are: mtls:, header:, userpass:."
@@ -111,6 +120,10 @@ OPTIONS = combined(
         "--resource-proxy-address",
         default="argocd-agent-resource-proxy:9090",
         help="Written into those Secrets.",
+    ),
+    FLAGS.switch(
+        "--trust-agent-mode",
+        text="An agent is managed or autonomous as its login says, as in argocd-agent.",
     ),
     FLAGS.option(
         "--tls-secret-name", default="argocd-agent-principal-tls", help="The Secret with our certificate."
@@ -219,12 +232,13 @@ async def serving(store: Store, given: dict[str, Any], method: Method) -> Princi
             label_selector=given["label_selector"],
             register_agents=given["enable_self_cluster_registration"],
             resource_proxy_address=given["resource_proxy_address"],
+            trust_agent_mode=given["trust_agent_mode"],
             compare_seconds=given["compare_interval"],
         ),
         method=method,
         tokens=Tokens(await _signing_key(store, given), now=time.time),
         source=source,
-        host=given["listen_host"],
+        host=_host(given["listen_host"], method),
         port=given["listen_port"],
         require_client_certificates=certificated,
         match_common_name=given["client_cert_subject_match"],
@@ -232,8 +246,17 @@ async def serving(store: Store, given: dict[str, Any], method: Method) -> Princi
         keepalive_min_seconds=given["keepalive_min_interval"],
         health_port=port(given["healthz_port"]),
         metrics_port=port(given["metrics_port"]),
+        pages_port=port(given["agents_port"]),
+        passwords=Path(given["auth"].partition(":")[2]) if method.name == "userpass" else None,
         runtime=runtime(given["queue_bytes"]),
     )
+
+
+def _host(given: str | None, method: Method) -> str:
+    """Whoever reaches the port of a header's method can be any agent: only the mesh beside us shall."""
+    if given is not None:
+        return given
+    return "127.0.0.1" if method.name == "header" else ""
 
 
 def authentication(text: str) -> Method:
@@ -243,9 +266,7 @@ def authentication(text: str) -> Method:
     if colon and method == "header":
         return header_method(config)
     if colon and method == "userpass":
-        return PasswordMethod(
-            Accounts.parse(read(Path(config).parent, Path(config).name).decode(errors="replace"))
-        )
+        return PasswordMethod(read_accounts(Path(config)))
     raise CallError(f"--auth {text}: write mtls:<pattern>, header:<name>:<pattern> or userpass:<file>")
 
 

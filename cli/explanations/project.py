@@ -16,7 +16,6 @@ from argocd.agents.routing import AgentMapping, Route, RoutingStep, destination_
 from argocd.agents.vocabulary import Mode
 from argocd.globs import Verdict
 from argocd.globs.surprises import surprises
-from argocd.judging.configuration import matches
 from checks.manifests import Object
 from cli.explanations.explanation import Explanation, ExplanationSection, ExplanationStep, Mark, plain
 from cli.options.explained_objects import ExplainedObjects
@@ -37,7 +36,7 @@ def mode_of(
         return Mode(given)
     if link and link.mode:
         return link.mode
-    autonomous = matches(known.configuration.agents.autonomous, agent)
+    autonomous = known.configuration.agents.is_autonomous(agent)
     return Mode.AUTONOMOUS if autonomous else Mode.MANAGED
 
 
@@ -155,7 +154,7 @@ def _answer(name: str, agent: str, going: list[str], *, causes: list[str], stuck
 def _asked(asked: str, agent: str, mode: Mode, known: ExplainedObjects) -> Mode | None:
     if asked == agent:
         return mode
-    return Mode.AUTONOMOUS if matches(known.configuration.agents.autonomous, asked) else None
+    return Mode.AUTONOMOUS if known.configuration.agents.is_autonomous(asked) else None
 
 
 def _route_section(route: Route, project: Object, mapped_by: AgentMapping) -> ExplanationSection:

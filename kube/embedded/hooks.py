@@ -70,3 +70,5 @@ class Hooks:
     on_warning: Callable[[str], None] | None = None
     access: Callable[[Object], bool] | None = None
     """Answers SubjectAccessReviews from their spec; without it nobody may do anything."""
+    tokens: Callable[[Object], Object] | None = None
+    """Answers TokenReviews by their status, from their spec; without it no token is known."""

@@ -26,7 +26,7 @@ from kube.embedded.watches import Selection, Watcher
 from kube.encoding import copied, decode, encode
 from kube.errors import ApiError, BadRequestError, ConflictError, NotFoundError
 from kube.patches import apply_json_patch, apply_merge_patch
-from kube.resources import NAMESPACES, SUBJECT_ACCESS_REVIEWS
+from kube.resources import NAMESPACES, SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
 from kube.selectors import parse_fields, parse_labels
 from kube.store import Identity, JsonPatch, ListPage, Object, PatchKind, Resource, WatchEvent
 
@@ -155,6 +155,9 @@ class EmbeddedStore:
         if resource == SUBJECT_ACCESS_REVIEWS:
             allowed = self.hooks.access is not None and self.hooks.access(body.get("spec", {}))
             return {**body, "status": {"allowed": allowed}}
+        if resource == TOKEN_REVIEWS:
+            known = self.hooks.tokens(body.get("spec", {})) if self.hooks.tokens is not None else {}
+            return {**body, "status": known}
         draft = self._pipeline.draft(resource, body, namespace=namespace)
         writer = WriteRequest(self.identity, field_manager, dry_run=dry_run)
         created = await self._pipeline.create(resource, draft, writer)

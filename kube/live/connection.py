@@ -127,6 +127,7 @@ class Connection:
         query: Mapping[str, str] | None = None,
         body: bytes | None = None,
         content_type: str = "application/json",
+        headers: Mapping[str, str] | None = None,
         repeat: Repeat,
     ) -> Any:
         """The decoded answer. Every error is one of `kube.errors`."""
@@ -136,6 +137,7 @@ class Connection:
             query=query,
             body=body,
             content_type=content_type if body is not None else "",
+            headers=headers,
             repeat=repeat,
         )
         try:
@@ -172,7 +174,12 @@ class Connection:
             for renewed in (False, True):
                 call.in_flight = True
                 response = await self.send(
-                    call.method, call.path, query=call.query, body=call.body, content_type=call.content_type
+                    call.method,
+                    call.path,
+                    query=call.query,
+                    body=call.body,
+                    content_type=call.content_type,
+                    more_headers=call.headers,
                 )
                 async with response:
                     answer = await response.read()
@@ -223,12 +230,14 @@ class Connection:
         query: Mapping[str, str] | None = None,
         body: bytes | None = None,
         content_type: str = "",
+        more_headers: Mapping[str, str] | None = None,
         read_timeout: float | None = None,
     ) -> aiohttp.ClientResponse:
         headers = self._headers
         authorization = await self.access.authorization()
-        if authorization or content_type:
+        if authorization or content_type or more_headers:
             headers = headers.copy()
+            headers.update(more_headers or {})
             if authorization:
                 headers["Authorization"] = authorization
             if content_type:
@@ -269,6 +278,7 @@ class _Call:
     query: Mapping[str, str] | None
     body: bytes | None
     content_type: str
+    headers: Mapping[str, str] | None
     repeat: Repeat
     in_flight: bool = False
     in_doubt: bool = False

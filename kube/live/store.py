@@ -1,7 +1,7 @@
 """The store on a real API server."""
 
 import random as randomness
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Self
@@ -96,7 +96,28 @@ class LiveStore:
             if "/" not in found["name"]
         }
 
-    async def ask_service(self, service: str, path: str, *, namespace: str) -> Any:
+    async def account_token(self, account: str, *, namespace: str, audience: str, seconds: int) -> str:
+        """A token of a ServiceAccount for one audience, good for so long."""
+        path = "/".join(
+            [
+                "/api/v1/namespaces",
+                quote(namespace, safe=""),
+                "serviceaccounts",
+                quote(account, safe=""),
+                "token",
+            ]
+        )
+        body = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"audiences": [audience], "expirationSeconds": seconds},
+        }
+        made = await self._connection.call("POST", path, body=encode(body), repeat=Repeat.IF_REFUSED)
+        return str(made["status"]["token"])
+
+    async def ask_service(
+        self, service: str, path: str, *, namespace: str, headers: Mapping[str, str] | None = None
+    ) -> Any:
         """A page of JSON that a Service has, through the API server; `service` is its name, a colon, a port."""
         parts = [
             "/api/v1/namespaces",
@@ -105,7 +126,9 @@ class LiveStore:
             quote(service, safe=":"),
             "proxy",
         ]
-        return await self._connection.call("GET", "/".join(parts) + path, repeat=Repeat.IF_REFUSED)
+        return await self._connection.call(
+            "GET", "/".join(parts) + path, headers=headers, repeat=Repeat.IF_REFUSED
+        )
 
     async def list(
         self,

@@ -101,6 +101,7 @@ def principal_of(store: Store, papers: Papers, *, port: int) -> principal_runnin
         health_host="127.0.0.1",
         health_port=0,
         metrics_port=0,
+        pages_port=0,
     )
     return principal_running.PrincipalProcess(store, serving)
 

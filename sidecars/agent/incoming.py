@@ -13,13 +13,21 @@ from argocd.agents.identity import (
 )
 from argocd.agents.vocabulary import Message, Mode, Target
 from argocd.reading import text
+from argocd.settings.secrets import secret_type
 from kube.store import Object
 from sidecars.agent.applications import Applications
 from sidecars.agent.commands import Commands
 from sidecars.agent.settings import AgentSettings
 from sidecars.agent.state import AgentState
 from sidecars.mirroring.drift import DriftGuard
-from sidecars.mirroring.kinds import APPLICATION, BY_TARGET, REPOSITORY, SyncedKind, message_of
+from sidecars.mirroring.kinds import (
+    APPLICATION,
+    BY_TARGET,
+    REPOSITORY,
+    REPOSITORY_TYPES,
+    SyncedKind,
+    message_of,
+)
 from sidecars.mirroring.writer import HasToGoError, MirrorWriter
 from sidecars.wire.events import Event
 from sidecars.wire.json_objects import read_object
@@ -76,6 +84,8 @@ class AgentIncoming:
     # Projects, repositories, the key ring.
 
     async def _copy(self, kind: SyncedKind, incoming: Object) -> None:
+        if kind is REPOSITORY and secret_type(incoming) not in REPOSITORY_TYPES:
+            raise NotTakenError("a Secret that is no repository and has no credentials of one: not written")
         namespace, name = self._settings.namespace, text(incoming, "metadata", "name")
         copy = copied(incoming, namespace=namespace)
         copy.pop("status", None)  # the local project's own

@@ -10,6 +10,7 @@ counts once and only while its question is open, so that loss (the outbox sends 
 order do no harm. Both ends run the same code and may ask at the same time.
 """
 
+import asyncio
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from collections.abc import Callable, Mapping
@@ -18,6 +19,7 @@ from typing import Any
 
 import orjson
 
+from sidecars.delivery.comparison_turns import ComparisonTurns
 from sidecars.delivery.inventory import DEPTH, LEAF, MARK_BYTES, WAYS, Inventory, position
 from sidecars.wire.errors import MalformedError
 from sidecars.wire.events import Event, exact, fresh_id
@@ -196,7 +198,8 @@ class ComparisonReport:
 class Comparer:
     """Asks and answers for one peer. `send` is the outbox's `add`; `found` repairs what it is told.
 
-    A scope names an inventory on both ends, for example what the principal gives to an agent.
+    A scope names an inventory on both ends, for example what the principal gives to an agent. `turns` bound how often
+    the other end may begin a round; what has no turn yet is done when it has.
     """
 
     def __init__(
@@ -208,7 +211,13 @@ class Comparer:
         finished: Callable[[ComparisonReport], None] = lambda _: None,
         source: str = "",
         new_id: Callable[[], str] = fresh_id,
+        turns: ComparisonTurns | None = None,
     ) -> None:
+        self._turns = turns
+        self._answering: dict[str, tuple[str, Inventory]] = {}
+        """By scope: the other end's round, and what it is answered from."""
+        self._awaited: set[str] = set()
+        self._timer: asyncio.TimerHandle | None = None
         self._inventories = inventories
         self._send = send
         self._found = found
@@ -228,6 +237,42 @@ class Comparer:
         self._differences[scope] = 0
         self._continue(scope)
 
+    def start_in_turn(self, scope: str) -> None:
+        if self._turns is None or self._turns.take():
+            self.start(scope)
+        else:
+            self._awaited.add(scope)
+            self._wait()
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _wait(self) -> None:
+        if self._timer is None and self._turns is not None:
+            self._timer = asyncio.get_running_loop().call_later(self._turns.seconds, self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._timer = None
+        self._answering.clear()  # nobody's round takes so long: its inventory need not be kept
+        self.want_unanswered()
+        awaited, self._awaited = self._awaited, set()
+        for scope in sorted(awaited):
+            self.start_in_turn(scope)
+
+    def _answerable(self, question: ComparisonQuestion) -> Inventory | None:
+        """What a question is answered from; None where its round has no turn yet."""
+        scope = self._known(question.scope)
+        if self._turns is None:
+            return self._inventories[scope]
+        held = self._answering.get(scope)
+        if held is None or held[0] != question.round:
+            self._wait()
+            if not self._turns.take():
+                return None
+            held = self._answering[scope] = (question.round, self._inventories[scope])
+        return held[1]
+
     def want(self, scope: str, *, instead_of: str = "") -> bool:
         """Asks the other end, which is the one that repairs this scope, to compare; `instead_of` is its round
         that will get no answer.
@@ -244,18 +289,17 @@ class Comparer:
         """A message of the types above; raises MalformedError for one that makes no sense."""
         if event.type == COMPARE:
             question = ComparisonQuestion.read(event.payload)
-            reply = answer(self._inventory(question.scope), question)
-            if not self._post(COMPARED, reply.payload()):
+            inventory = self._answerable(question)
+            if inventory is None or not self._post(COMPARED, answer(inventory, question).payload()):
                 self._unanswered[question.scope] = question.round
         elif event.type == COMPARED:
             self._receive(ComparisonAnswer.read(event.payload))
         elif event.type == COMPARISON_WANTED:
             value = _read(event.payload, ("scope", "round"))
-            scope = _scope(value)
-            self._inventory(scope)
+            scope = self._known(_scope(value))
             current = self._rounds.get(scope)
             if current is None or current.name == value.get("round"):  # or what is wanted is being done
-                self.start(scope)
+                self.start_in_turn(scope)
         else:
             raise MalformedError(f"{event.type[:64]!r} is no message of a comparison")
 
@@ -303,11 +347,11 @@ class Comparer:
             )
         )
 
-    def _inventory(self, scope: str) -> Inventory:
-        inventory = self._inventories.get(scope)
-        if inventory is None:
+    def _known(self, scope: str) -> str:
+        """Without a look at what is there."""
+        if scope not in list(self._inventories):
             raise MalformedError(f"there is nothing to compare called {scope[:64]!r}")
-        return inventory
+        return scope
 
 
 def _read(payload: bytes, keys: tuple[str, ...]) -> dict[str, Any]:

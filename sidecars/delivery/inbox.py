@@ -44,6 +44,10 @@ class InboxLimits:
     # An API server that restarts is back within a minute or two. After this the peer's place for the event
     # is worth more than another try: comparison repairs what was given up.
     patience_seconds: float = 600.0
+    # In a row. Whoever tells so much that is refused for good gets one worker, which rests after each: the API
+    # server, which said no to all of them, is there for the others too.
+    refusals: int = 64
+    refused_seconds: float = 0.01
     # A handler that crashes has a mistake, which seldom goes away.
     crashes: int = 3
     memory: SeenLimits = field(default_factory=SeenLimits)
@@ -87,7 +91,7 @@ class _Line:
 class Inbox:
     __slots__ = (
         "_acknowledge", "_active", "_budget", "_bytes", "_delayed", "_failure", "_gate", "_handle", "_limits", "_lines",
-        "_memory", "_observer", "_pending", "_ready", "_report", "_room", "_settled", "_timer", "_timing", "_workers",
+        "_memory", "_observer", "_pending", "_ready", "_refused", "_report", "_room", "_settled", "_timer", "_timing", "_workers",
         "peer",
     )  # fmt: skip
 
@@ -124,6 +128,7 @@ class Inbox:
         self._timer: asyncio.TimerHandle | None = None
         self._workers: set[asyncio.Task[None]] = set()
         self._active = 0
+        self._refused = 0
         self._bytes = 0
         self._failure: BaseException | None = None
         self._room: asyncio.Future[None] | None = None
@@ -224,11 +229,15 @@ class Inbox:
 
     def _staff(self) -> None:
         """A worker for each object that is ready, up to the limit; one that is at work takes more by itself."""
-        for _ in range(min(len(self._ready), self._limits.workers - self._active)):
+        for _ in range(min(len(self._ready), self._wanted_workers - self._active)):
             self._active += 1
             worker = asyncio.get_running_loop().create_task(self._work(), name=f"inbox of {self.peer}")
             self._workers.add(worker)
             worker.add_done_callback(self._worker_ended)
+
+    @property
+    def _wanted_workers(self) -> int:
+        return self._limits.workers if self._refused < self._limits.refusals else 1
 
     def _set_timer(self) -> None:
         """One timer, for the earliest retry."""
@@ -251,7 +260,7 @@ class Inbox:
 
     async def _work(self) -> None:
         try:
-            while self._ready:
+            while self._ready and self._active <= self._wanted_workers:
                 key = self._ready.pop(0)
                 line = self._lines[key]
                 with trace_context.following(line.entries[0].event):
@@ -280,6 +289,7 @@ class Inbox:
             except Exception as error:  # noqa: BLE001 - whatever a handler raises is judged, the line goes on
                 await self._failed(key, line, entry, error)
                 return
+            self._refused = 0
             self._observer.handled(self.peer, entry.event, self._timing.monotonic() - entry.arrived)
         line.due = 0.0
         line.entries.remove(entry)
@@ -311,6 +321,10 @@ class Inbox:
         letter = DeadLetter(
             peer=self.peer, key=key, event=entry.event, reason=reason, error=error, attempts=entry.attempts
         )
+        if reason is DeadLetterReason.REJECTED:
+            self._refused += 1
+            if self._refused > self._limits.refusals:
+                await asyncio.sleep(self._limits.refused_seconds)
         log_dead_letter(letter)
         self._observer.dead_letter(letter)
         await is_reported(letter, self._report, within=self._limits.handling_seconds)

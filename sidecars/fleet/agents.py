@@ -11,6 +11,8 @@ from cryptography import x509
 
 from argocd import names
 from argocd.agents.copies import AGENT_ERROR
+from argocd.agents.modes import kept_mode, labelled_mode, with_mode
+from argocd.agents.vocabulary import Mode
 from argocd.reading import mapping, sequence, text
 from certs.authority import KeyType
 from certs.key_pair import KeyPair, fingerprint
@@ -34,6 +36,8 @@ class Registered:
     self_registered: bool
     issued: tuple[str, ...]
     proxy: Certificate | None
+    mode: Mode | None
+    """None where nobody has said so yet: that of the first login counts."""
 
     @property
     def fingerprints(self) -> tuple[str, ...]:
@@ -61,6 +65,7 @@ class Fleet:
         *,
         proxy_address: str,
         labels: Mapping[str, str],
+        mode: Mode | None = None,
         create_namespace: bool,
         now: datetime,
         lifetime: timedelta = LEAF_LIFETIME,
@@ -74,6 +79,8 @@ class Fleet:
         body = cluster_secret(
             agent, proxy_address=proxy_address, labels=labels, pair=pair, authority=authority
         )
+        if mode is not None:
+            body = with_mode(body, mode)
         try:
             stored = await self.store.create(SECRETS, body, namespace=self.namespace)
         except AlreadyExistsError as error:
@@ -83,7 +90,8 @@ class Fleet:
         return registered(stored)
 
     async def all(self) -> list[Registered]:
-        found = [registered(secret) for secret in await self._secrets()]
+        kept = await self._kept_modes()
+        found = [registered(secret, kept_modes=kept) for secret in await self._secrets()]
         return sorted(found, key=lambda each: each.name)
 
     async def get(self, agent: str) -> Registered:
@@ -92,7 +100,19 @@ class Fleet:
             raise CallError(
                 f"no agent {agent}: no Secret in {self.namespace} has the label {names.AGENT_NAME}={agent}"
             )
-        return registered(found[0])
+        return registered(found[0], kept_modes=await self._kept_modes())
+
+    async def set_mode(self, agent: str, mode: Mode) -> Registered:
+        """How it was; from now on its label says it, whatever its first login did."""
+        there = await self.get(agent)
+        patch = {"metadata": {"labels": {names.TIPHYS_MODE: mode.value}}}
+        await self.store.patch(
+            SECRETS, patch, name=there.secret, namespace=self.namespace, kind=PatchKind.MERGE
+        )
+        return there
+
+    async def _kept_modes(self) -> Object | None:
+        return await queries.find(self.store, CONFIG_MAPS, name=names.AGENT_MODES, namespace=self.namespace)
 
     async def note_issued(self, agent: str, certificate: str) -> bool:
         """Remembers a fingerprint with the agent, so that `block` needs nothing but a name."""
@@ -116,6 +136,14 @@ class Fleet:
                 name=secret["metadata"]["name"],
                 namespace=self.namespace,
                 uid=secret["metadata"]["uid"],
+            )
+        if kept_mode(await self._kept_modes(), agent) is not None:
+            await self.store.patch(
+                CONFIG_MAPS,
+                {"data": {agent: None}},
+                name=names.AGENT_MODES,
+                namespace=self.namespace,
+                kind=PatchKind.MERGE,
             )
         left = [len(page) async for page in queries.pages(self.store, APPLICATIONS, namespace=agent)]
         return there, sum(left)
@@ -221,12 +249,14 @@ def cluster_secret(
     }
 
 
-def registered(secret: Object) -> Registered:
+def registered(secret: Object, *, kept_modes: Object | None = None) -> Registered:
     labels = mapping(secret, "metadata", "labels")
     issued = text(secret, "metadata", "annotations", names.TIPHYS_CERTIFICATES)
     name, data = text(secret, "metadata", "name"), decoded_data(secret)
+    agent = text(labels, names.AGENT_NAME)
     return Registered(
-        name=text(labels, names.AGENT_NAME),
+        name=agent,
+        mode=labelled_mode(secret) or kept_mode(kept_modes, agent),
         secret=name,
         server=data.get("server", b"").decode(errors="replace"),
         self_registered=text(labels, names.SELF_REGISTERED_CLUSTER) == "true",

@@ -1,6 +1,6 @@
 """The authority of a fleet and the certificates that it signs, in argocd-agent's Secrets."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -10,7 +10,7 @@ from cryptography.x509.oid import NameOID
 
 from argocd import names
 from argocd.kubernetes_names import is_dns_label
-from argocd.reading import mapping
+from argocd.reading import mapping, text
 from certs.authority import Authority, KeyType, LeafSubject
 from certs.folder import BUNDLE, CERTIFICATE, KEY
 from certs.key_pair import CertificateError, KeyPair, due, fingerprint
@@ -81,17 +81,46 @@ class Pki:
     namespace: str
 
     async def init(
-        self, *, now: datetime, lifetime: timedelta = AUTHORITY_LIFETIME, key_type: KeyType, replace: bool
+        self,
+        *,
+        now: datetime,
+        lifetime: timedelta = AUTHORITY_LIFETIME,
+        key_type: KeyType,
+        replace: bool,
+        key_secret: str = "",
     ) -> tuple[Certificate, bool]:
-        """The authority, and whether a key for tokens was made beside it; one that is there stays."""
+        """The authority, and whether a key for tokens was made beside it; one that is there stays.
+
+        `key_secret` is a namespace, a slash and a name: there the key is out of the principal's reach.
+        """
         authority = Authority.create(AUTHORITY_NAME, now=now, lifetime=lifetime, key_type=key_type)
-        await self.write(names.AGENT_CA_SECRET, authority.pair, replace=replace)
+        if key_secret:
+            namespace, name = _place(key_secret)
+            data = {CERTIFICATE: authority.pair.certificate.decode(), KEY: authority.pair.key.decode()}
+            await write_secret(
+                self.store, name, data, namespace=namespace, secret_type=TLS_TYPE, replace=replace
+            )
+            await write_secret(
+                self.store,
+                names.AGENT_CA_SECRET,
+                {BUNDLE: authority.pair.certificate.decode()},
+                namespace=self.namespace,
+                secret_type="Opaque",  # noqa: S106 - a type
+                replace=replace,
+                annotations={names.TIPHYS_AUTHORITY_KEY: key_secret},
+            )
+        else:
+            await self.write(names.AGENT_CA_SECRET, authority.pair, replace=replace)
         fresh = await self._ensure_token_key()
         return described(authority.certificate, where=self._where(names.AGENT_CA_SECRET)), fresh
 
     async def authority(self) -> Authority:
-        where = self._where(names.AGENT_CA_SECRET)
-        data = await secret_data(self.store, namespace=self.namespace, name=names.AGENT_CA_SECRET)
+        namespace, name = self.namespace, names.AGENT_CA_SECRET
+        there = await queries.find(self.store, SECRETS, name=name, namespace=namespace)
+        if elsewhere := text(there, "metadata", "annotations", names.TIPHYS_AUTHORITY_KEY):
+            namespace, name = _place(elsewhere)
+        where = f"Secret {namespace}/{name}"
+        data = await secret_data(self.store, namespace=namespace, name=name)
         if KEY not in data:
             raise CallError(f"{where} has no {KEY}: this is not the cluster with the authority's key")
         pair = KeyPair.checked(certificate=data.get(CERTIFICATE, b""), key=data[KEY], origin=where)
@@ -201,9 +230,18 @@ async def _hand_authority(store: Store, authority: bytes, *, namespace: str, rep
 
 
 async def write_secret(
-    store: Store, name: str, data: dict[str, str], *, namespace: str, secret_type: str, replace: bool
+    store: Store,
+    name: str,
+    data: dict[str, str],
+    *,
+    namespace: str,
+    secret_type: str,
+    replace: bool,
+    annotations: Mapping[str, str] | None = None,
 ) -> None:
     body = _secret(name, data, secret_type=secret_type)
+    if annotations:
+        body["metadata"]["annotations"] = dict(annotations)
     try:
         await store.create(SECRETS, body, namespace=namespace)
     except AlreadyExistsError as error:
@@ -211,7 +249,7 @@ async def write_secret(
             raise CallError(
                 f"Secret {namespace}/{name} exists already: --replace makes it anew, and what it held is lost"
             ) from error
-        patch = {"data": None, "stringData": data}
+        patch = {"metadata": {"annotations": dict(annotations or {})}, "data": None, "stringData": data}
         await store.patch(SECRETS, patch, name=name, namespace=namespace, kind=PatchKind.MERGE)
 
 
@@ -240,6 +278,13 @@ def check_agent_name(agent: str, *, principal_namespace: str) -> None:
         raise CallError(
             f"an agent cannot be named {agent}: that is the principal's namespace, and principals refuse it"
         )
+
+
+def _place(text: str) -> tuple[str, str]:
+    namespace, slash, name = text.partition("/")
+    if not (slash and is_dns_label(namespace) and name):
+        raise CallError(f"{text!r} names no Secret: write NAMESPACE/NAME")
+    return namespace, name
 
 
 def _secret(name: str, data: dict[str, str], *, secret_type: str) -> Object:

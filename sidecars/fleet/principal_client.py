@@ -1,22 +1,30 @@
 """The principal's own word on its agents, through the API server or straight from its port."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import aiohttp
 
+from argocd import names
 from kube.errors import ApiError
 from sidecars.principal import standing
 from sidecars.principal.standing import Standing
 
 ANSWER_SECONDS = 10.0
+# The shortest that an API server gives.
+TOKEN_SECONDS = 600
 
 
 class Asked(Protocol):
     """The live store."""
 
-    async def ask_service(self, service: str, path: str, *, namespace: str) -> Any: ...
+    async def account_token(self, account: str, *, namespace: str, audience: str, seconds: int) -> str: ...
+
+    async def ask_service(
+        self, service: str, path: str, *, namespace: str, headers: Mapping[str, str] | None = None
+    ) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +44,19 @@ async def ask_principal(store: Asked, *, namespace: str, service: str, url: str 
     try:
         if url:
             return Told(source, standing.read(await _fetched(source)))
-        return Told(
-            source, standing.read(await store.ask_service(service, standing.PATH, namespace=namespace))
+        token = await store.account_token(
+            names.PRINCIPAL_READER_ACCOUNT,
+            namespace=namespace,
+            audience=names.PAGE_AUDIENCE,
+            seconds=TOKEN_SECONDS,
         )
+        headers = {names.PAGE_TOKEN_HEADER: token}
+        told = await store.ask_service(service, standing.PATH, namespace=namespace, headers=headers)
+        return Told(source, standing.read(told))
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         return Told(source, problem=f"{source}: {error or type(error).__name__}")
     except (ApiError, ValueError) as error:
-        return Told(source, problem=str(error))
+        return Told(source, problem=f"{source}: {error}")
 
 
 async def _fetched(address: str) -> Any:

@@ -2,8 +2,12 @@
 again. A managed agent guards what its principal gave it, a principal what autonomous agents have told it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import TypeAlias
+
+import orjson
 
 from argocd.agents.acceptance import Drift, deletion_of_mirror, drift_of
 from argocd.agents.copies import copied
@@ -16,6 +20,9 @@ from tiphys import logs
 
 Key: TypeAlias = tuple[str, str, str]
 
+GUARDED_BYTES = 16 << 20
+"""Of one source's mirrors, as JSON: two thousand of 8 kB. What is beyond it comparison repairs."""
+
 log = logs.get_logger()
 
 
@@ -23,9 +30,47 @@ def key_of(kind: SyncedKind, item: Object) -> Key:
     return kind.target.value, text(item, "metadata", "namespace"), text(item, "metadata", "name")
 
 
+class _Expected:
+    """What sources said last, charged to whoever said it."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._copies: dict[Key, tuple[str, int, Object]] = {}
+        self._used: dict[str, int] = {}
+
+    def get(self, key: Key) -> Object | None:
+        held = self._copies.get(key)
+        return None if held is None else held[2]
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._copies
+
+    def put(self, key: Key, copy: Object, *, source: str, size: int) -> None:
+        self.drop(key)
+        used = self._used.get(source, 0) + size
+        if used <= self._limit:
+            self._copies[key] = (source, size, copy)
+            self._used[source] = used
+
+    def drop(self, key: Key) -> None:
+        source, size, _ = self._copies.pop(key, ("", 0, None))
+        left = self._used.get(source, 0) - size
+        if left > 0:
+            self._used[source] = left
+        else:
+            self._used.pop(source, None)
+
+    def drop_all(self, source: str) -> None:
+        for key in [key for key, held in self._copies.items() if held[0] == source]:
+            self.drop(key)
+
+    def used(self, source: str) -> int:
+        return self._used.get(source, 0)
+
+
 class DriftGuard:
-    """Remembers of each mirror what its source said last. `restored` completes what is made again by what was
-    lost, where that is known.
+    """Remembers of each mirror what its source said last, of each source up to `limit` bytes. `restored` completes
+    what is made again by what was lost, where that is known.
     """
 
     def __init__(
@@ -34,18 +79,48 @@ class DriftGuard:
         writer: MirrorWriter,
         workqueue: WorkQueue,
         restored: Callable[[SyncedKind, Object, Object], Object] = lambda _kind, copy, _lost: copy,
+        limit: int | None = None,
     ) -> None:
         self._writer = writer
         self._workqueue = workqueue
         self._restored = restored
-        self._expected: dict[Key, Object] = {}
+        self._limit = limit
+        self._expected = _Expected(limit or 0)
+        self._writing: dict[Key, int] = {}
+        self._unjudged: dict[Key, Callable[[], object]] = {}
+        """By what is being written: what the watch showed meanwhile."""
         self._announced: set[str] = set()
 
     def expect(self, kind: SyncedKind, copy: Object) -> None:
-        """Before it is written, so that the watch cannot be faster."""
-        self._expected[key_of(kind, copy)] = copy
+        """Before it is written, so that the watch cannot be faster: an agent believes its one principal."""
+        self._remember(key_of(kind, copy), copy, "")
 
-    def begin(self, kind: SyncedKind, local: Object) -> None:
+    @contextmanager
+    def writing(self, kind: SyncedKind, copy: Object, *, source: str) -> Iterator[None]:
+        """What `source` says counts once it is written: it may be refused, or somebody else may be first. The watch
+        may be faster than the answer, so what it shows is judged afterwards.
+        """
+        key = key_of(kind, copy)
+        self._writing[key] = self._writing.get(key, 0) + 1
+        try:
+            yield
+            self._remember(key, copy, source)
+        finally:
+            self._writing[key] -= 1
+            if not self._writing[key]:
+                del self._writing[key]
+                if (judge := self._unjudged.pop(key, None)) is not None:
+                    judge()
+
+    def _remember(self, key: Key, copy: Object, source: str) -> None:
+        size = 0 if self._limit is None else len(orjson.dumps(copy))
+        self._expected.put(key, copy, source=source, size=size)
+
+    def held_bytes(self, source: str) -> int:
+        """Of what is remembered of its word."""
+        return self._expected.used(source)
+
+    def begin(self, kind: SyncedKind, local: Object, *, source: str = "") -> None:
         """A mirror that was here before us: nobody knows better than itself what its source said.
 
         One that is being deleted already may have been announced to the process before this one; what was
@@ -57,7 +132,9 @@ class DriftGuard:
         copy = copied(local, namespace=text(local, "metadata", "namespace"))
         copy.pop("status", None)
         copy.pop("operation", None)
-        self._expected.setdefault(key_of(kind, local), copy)
+        key = key_of(kind, local)
+        if key not in self._expected:
+            self._remember(key, copy, source)
 
     def announce(self, local: Object) -> None:
         """Its source wants it gone."""
@@ -67,13 +144,16 @@ class DriftGuard:
         return (kind.target.value, namespace, name) in self._expected
 
     def forget(self, kind: SyncedKind, *, namespace: str, name: str) -> None:
-        self._expected.pop((kind.target.value, namespace, name), None)
+        self._expected.drop((kind.target.value, namespace, name))
 
-    def forget_all(self, concerned: Callable[[Object], bool]) -> None:
-        self._expected = {key: copy for key, copy in self._expected.items() if not concerned(copy)}
+    def forget_all(self, source: str) -> None:
+        self._expected.drop_all(source)
 
     def changed(self, kind: SyncedKind, local: Object) -> Drift:
         key = key_of(kind, local)
+        if key in self._writing:
+            self._unjudged[key] = partial(self.changed, kind, local)
+            return Drift.NONE
         expected = self._expected.get(key)
         drift = drift_of(local, expected=value(expected, kind.content), content=kind.content)
         if drift is Drift.REVERT and value(local, "metadata", "deletionTimestamp") is None:
@@ -86,6 +166,9 @@ class DriftGuard:
         announced = uid in self._announced
         self._announced.discard(uid)
         key = key_of(kind, old)
+        if key in self._writing and not announced:
+            self._unjudged[key] = partial(self.gone, kind, old)
+            return Drift.NONE
         if key not in self._expected:
             return Drift.REPORT if announced else Drift.NONE
         drift = deletion_of_mirror(announced=announced)
@@ -98,6 +181,10 @@ class DriftGuard:
         _, namespace, name = key
 
         def decide(local: Object | None) -> Object | None:
+            if key in self._writing:  # what is expected is not known before that is done
+                again = partial(self._repair, kind, key, lost=lost)
+                self._unjudged.setdefault(key, partial(self._workqueue.put, key, again))
+                return None
             expected = self._expected.get(key)
             if expected is None:  # withdrawn meanwhile
                 return None

@@ -47,7 +47,8 @@ KINDS = (PROJECT, APPLICATION, REPOSITORY, GPG_KEYS)
 BY_TARGET: Mapping[str, SyncedKind] = {kind.target: kind for kind in KINDS}
 BY_TRACKED: Mapping[str, SyncedKind] = {kind.tracked: kind for kind in KINDS}
 
-REPOSITORIES = f"{names.SECRET_TYPE} in ({names.SECRET_TYPE_REPOSITORY},{names.SECRET_TYPE_REPO_CREDS})"
+REPOSITORY_TYPES = (names.SECRET_TYPE_REPOSITORY, names.SECRET_TYPE_REPO_CREDS)
+REPOSITORIES = f"{names.SECRET_TYPE} in ({','.join(REPOSITORY_TYPES)})"
 """The label selector of the Secrets that may travel."""
 GPG_KEYS_ONLY = f"metadata.name={names.ARGOCD_GPG_KEYS_CM}"
 

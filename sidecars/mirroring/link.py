@@ -9,6 +9,7 @@ from typing import Protocol
 from argocd.agents.vocabulary import OBJECT_TARGETS
 from sidecars.delivery import comparison
 from sidecars.delivery.comparison import Comparer, ComparisonReport, Difference
+from sidecars.delivery.comparison_turns import ComparisonTurns
 from sidecars.delivery.inbox import Inbox, InboxLimits
 from sidecars.delivery.lanes import key_of
 from sidecars.delivery.observers import InboxObserver, OutboxObserver
@@ -164,7 +165,9 @@ class Link:
         figures: Figures,
         runtime: Runtime,
         source: str = "",
+        turns: ComparisonTurns | None = None,
     ) -> None:
+        """`turns` bound how often the peer may have us compare."""
         self.handler = handler
         self._inventories = inventories
         self.figures = figures
@@ -206,6 +209,7 @@ class Link:
             finished=self._finished,
             source=source,
             new_id=runtime.new_id,
+            turns=turns,
         )
 
     @property
@@ -233,6 +237,11 @@ class Link:
         for scope in scopes:
             self.comparer.start(scope)
 
+    def compare_in_turn(self, scope: str) -> None:
+        """Because the peer came."""
+        self._scopes = (scope,)
+        self.comparer.start_in_turn(scope)
+
     async def serve(self, stream: Stream) -> Ending:
         self._connected_at = self.timing.monotonic()
         try:
@@ -256,6 +265,7 @@ class Link:
         if self._repairing is not None:
             self._repairing.cancel()
             await asyncio.gather(self._repairing, return_exceptions=True)
+        self.comparer.close()
         await self.unsent.close()
         await self.peer.close()
 

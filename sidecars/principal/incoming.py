@@ -20,7 +20,6 @@ from sidecars.mirroring.kinds import APPLICATION, BY_TARGET, PROJECT, SyncedKind
 from sidecars.mirroring.kube_events import EventReporter
 from sidecars.mirroring.writer import MirrorWriter, WriteBusyError
 from sidecars.principal.agents import KnownAgent
-from sidecars.principal.operations import Place
 from sidecars.principal.outgoing import Sender
 from sidecars.principal.state import HubState
 from sidecars.wire import payloads
@@ -94,7 +93,6 @@ class PrincipalIncoming:
             if fresh is not None and value(fresh, "metadata", "deletionTimestamp") is not None:
                 await self._writer.delete_at_once(APPLICATIONS, fresh)
             return
-        self._note_word(agent, incoming, (namespace, name))
 
         def decide(there: Object | None) -> Object | None:
             if there is None:
@@ -103,9 +101,12 @@ class PrincipalIncoming:
             pending = over and agent.operations.is_pending(there)
             return copies.status_applied(there, incoming, operation_pending=pending)
 
-        stored = await self._writer.settle(
-            APPLICATIONS, name=name, namespace=namespace, cached=hub, decide=decide
-        )
+        place = (namespace, name)
+        with agent.operations.telling(incoming, place=place):
+            stored = await self._writer.settle(
+                APPLICATIONS, name=name, namespace=namespace, cached=hub, decide=decide
+            )
+        agent.spoke(place)
         self._note_operation(agent, stored)
 
     def _own(self, agent: KnownAgent, *, namespace: str, name: str) -> Object | None:
@@ -118,8 +119,7 @@ class PrincipalIncoming:
         mirror = self._as_mirrored(agent, kind, incoming)
         name, namespace = text(mirror, "metadata", "name"), text(mirror, "metadata", "namespace")
         cache = self._hub_state.projects if kind is PROJECT else self._hub_state.applications
-        if kind is APPLICATION:
-            self._note_word(agent, incoming, (namespace, name))
+        cached = cache.get(name, namespace=namespace)
 
         def decide(there: Object | None) -> Object:
             return self._mirrored(agent, kind, there=there, mirror=mirror, incoming=incoming)
@@ -129,20 +129,28 @@ class PrincipalIncoming:
                 kind.resource, name=name, namespace=namespace, cached=cached, decide=decide
             )
 
-        try:
-            stored = await settle(cache.get(name, namespace=namespace))
-        except NotFoundError:
-            if not self._hub_state.settings.may_create(namespace):
-                raise
-            labels = {**self._hub_state.settings.namespace_labels, names.TIPHYS_AGENT: agent.name}
-            await self._writer.create_namespace(namespace, labels=labels)
-            stored = await settle(None)
-        if kind is APPLICATION:
-            self._note_operation(agent, stored)
+        async def settle_in_namespace() -> Object | None:
+            try:
+                return await settle(cached)
+            except NotFoundError:
+                if not self._hub_state.settings.may_create(namespace):
+                    raise
+                labels = {**self._hub_state.settings.namespace_labels, names.TIPHYS_AGENT: agent.name}
+                await self._writer.create_namespace(namespace, labels=labels)
+                return await settle(None)
 
-    def _note_word(self, agent: KnownAgent, incoming: Object, place: Place) -> None:
-        agent.operations.told(incoming, place=place)
+        if kind is PROJECT:
+            with self._guard.writing(kind, mirror, source=agent.name):
+                await settle_in_namespace()
+            return
+        place = (namespace, name)
+        with (
+            agent.operations.telling(incoming, place=place, is_new=cached is None),
+            self._guard.writing(kind, mirror, source=agent.name),
+        ):
+            stored = await settle_in_namespace()
         agent.spoke(place)
+        self._note_operation(agent, stored)
 
     def _note_operation(self, agent: KnownAgent, stored: Object | None) -> None:
         """What is written last is the truth: an operation that stays there and was never given is, now."""
@@ -165,7 +173,6 @@ class PrincipalIncoming:
             )
         if value(there, "metadata", "deletionTimestamp") is not None:
             raise WriteBusyError(f"{kind.resource.kind} {namespace}/{name} has still to go")
-        self._guard.expect(kind, mirror)
         if there is None:
             return copies.stamped(None, mirror, now=self._now())
         if kind is PROJECT:
@@ -219,7 +226,7 @@ class PrincipalIncoming:
 
     async def report_unapplied(self, agent: KnownAgent, letter: DeadLetter) -> None:
         """What an agent sent and we could not write: a condition of the Application, an Event about the rest."""
-        if letter.event.target == Target.PROJECT:
+        if letter.event.target == Target.PROJECT and agent.reports.take():
             namespace = self._hub_state.settings.namespace
             name = f"{agent.name}-{letter.event.subject.rpartition('/')[2]}"
             await self._reporter.report(letter, PROJECT, namespace=namespace, name=name)

@@ -1,19 +1,27 @@
 """Operations of one agent's Applications: given once, known to be over only when the agent has had them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from hashlib import blake2b
 from typing import Any, TypeAlias
+
+import orjson
 
 from argocd import names
 from argocd.agents.own_annotations import requests_on
 from argocd.reading import value
 from kube.store import Object
-from sidecars.mirroring.kinds import operation_digest
+from sidecars.delivery.outcomes import DeliveryVerdict, judge
+from sidecars.mirroring.kinds import DIGEST_BYTES, operation_digest
 from sidecars.mirroring.writer import version_of
 from sidecars.wire.events import Event
 from sidecars.wire.json_objects import read_object
 
 Place: TypeAlias = tuple[str, str]
 """An Application's namespace and name on the hub."""
+
+REMEMBERED_OPERATIONS = 8
+"""Of an Application, that its agent has had: the hub holds one at a time, and a watch shows the last few."""
 
 
 def place_of(application: Mapping[str, Any]) -> Place:
@@ -33,9 +41,10 @@ class Operations:
         self._withheld: set[Place] = set()
         """Those of which the agent said that there is no operation, when it was not known to have had it."""
         self._given: dict[Place, tuple[str, int]] = {}
-        self._had: dict[Place, set[str]] = {}
+        self._had: dict[Place, dict[str, None]] = {}
         self._over: dict[Place, int] = {}
-        self._told: dict[Place, tuple[Any, Any, Any]] = {}
+        self._told: dict[Place, tuple[str, ...]] = {}
+        """Digests of commands, not commands: an agent chooses how large those are."""
 
     # Giving.
 
@@ -89,7 +98,7 @@ class Operations:
     def arrived(self, event: Event) -> bool:
         """The one that gave an operation; whether the agent should be asked how it stands now."""
         namespace, _, name = event.subject.partition("/")
-        self._had.setdefault((namespace, name), set()).add(operation_digest(read_object(event.payload)))
+        self._note_had((namespace, name), operation_digest(read_object(event.payload)))
         asks = (namespace, name) in self._withheld
         self._withheld.discard((namespace, name))
         return asks
@@ -115,11 +124,29 @@ class Operations:
 
     # What the agent itself said of an Application's commands is no news to it.
 
-    def told(self, application: Object, *, place: Place) -> None:
-        """By the agent; before it is written to the hub."""
-        self._told[place] = _commands(application)
+    @contextmanager
+    def telling(self, application: Object, *, place: Place, is_new: bool = False) -> Iterator[None]:
+        """By the agent, while it is written to the hub: the watch may be faster than the answer. What was not
+        written was not told; `is_new`: of that nothing need be remembered either.
+        """
+        told, had = self._told.get(place), self._had.get(place)
+        before = None if had is None else dict(had)
+        self._told[place] = _digests(_commands(application))
         if value(application, "operation") is not None:
-            self._had.setdefault(place, set()).add(operation_digest(application))
+            self._note_had(place, operation_digest(application))
+        try:
+            yield
+        except BaseException as error:
+            if is_new or (isinstance(error, Exception) and judge(error) is not DeliveryVerdict.RETRY):
+                _put_back(self._told, place, told)
+                _put_back(self._had, place, before)
+            raise
+
+    def _note_had(self, place: Place, digest: str) -> None:
+        had = self._had.setdefault(place, {})
+        had[digest] = None
+        if len(had) > REMEMBERED_OPERATIONS:
+            del had[next(iter(had))]
 
     def as_known(self, old: Object | None, new: Object | None) -> Object | None:
         """The old version with those commands of the new one that the agent told of."""
@@ -130,9 +157,10 @@ class Operations:
             old = {key: part for key, part in old.items() if key != "operation"}
         if told is None:
             return old
+        wanted = _commands(new)
         operation, phase, *requests = (
-            wanted if said == wanted else had
-            for said, wanted, had in zip(told, _commands(new), _commands(old), strict=True)
+            wish if said == digest else had
+            for said, digest, wish, had in zip(told, _digests(wanted), wanted, _commands(old), strict=True)
         )
         return _with_commands(old, operation=operation, phase=phase, requests=requests)
 
@@ -157,6 +185,20 @@ def _commands(application: Object) -> tuple[Any, ...]:
         value(application, "status", "operationState", "phase"),
         *(requests.get(key) for key in names.REQUESTS),
     )
+
+
+def _digests(commands: tuple[Any, ...]) -> tuple[str, ...]:
+    return tuple(
+        blake2b(orjson.dumps(each, option=orjson.OPT_SORT_KEYS), digest_size=DIGEST_BYTES).hexdigest()
+        for each in commands
+    )
+
+
+def _put_back(places: dict[Place, Any], place: Place, before: Any) -> None:
+    if before is None:
+        places.pop(place, None)
+    else:
+        places[place] = before
 
 
 def _with_commands(application: Object, *, operation: Any, phase: Any, requests: Iterable[Any]) -> Object:

@@ -5,14 +5,15 @@ from collections.abc import Callable
 
 from argocd import names
 from argocd.agents.vocabulary import Mode
-from argocd.reading import sequence, text
+from argocd.reading import text
 from kube import queries
 from kube.errors import AlreadyExistsError
 from kube.resources import CONFIG_MAPS
 from kube.store import Object, Store
+from sidecars.delivery.comparison_turns import ComparisonTurns
 from sidecars.delivery.session import Ending, Stream
 from sidecars.metrics import argocd_agent
-from sidecars.mirroring.drift import DriftGuard
+from sidecars.mirroring.drift import GUARDED_BYTES, DriftGuard
 from sidecars.mirroring.inventories import SPECS
 from sidecars.mirroring.link import Link, Runtime
 from sidecars.mirroring.resync_events import ROUND_INTERVALS, ResyncEvents
@@ -65,7 +66,7 @@ class Principal:
         settings: PrincipalSettings,
         principal_uid: str,
         runtime: Runtime | None = None,
-        cut: Callable[[str], None] = lambda _agent: None,
+        cut: Callable[[str, str], None] = lambda _agent, _reason: None,
     ) -> None:
         """`cut` ends the streams of an agent that is no longer one of ours."""
         self.settings = settings
@@ -74,29 +75,31 @@ class Principal:
         timing = self._runtime.timing
         self.hub_state = HubState(store, settings=settings, timing=timing)
         self.gate = RegistrationGate(store, self.hub_state)
-        self.known_agents = KnownAgents(self.hub_state.agents, make_link=self._make_link)
+        self.known_agents = KnownAgents(
+            self.hub_state.agents, make_link=self._make_link, clock=timing.monotonic
+        )
         writer = MirrorWriter(store)
         self._workqueue = WorkQueue(timing=timing)
-        self._guard = DriftGuard(writer=writer, workqueue=self._workqueue)
+        self.guard = DriftGuard(writer=writer, workqueue=self._workqueue, limit=GUARDED_BYTES)
         sender = Sender(self.known_agents, principal_uid=principal_uid)
         self._outgoing = PrincipalOutgoing(
             self.hub_state,
             self.known_agents,
             sender=sender,
-            guard=self._guard,
+            guard=self.guard,
             writer=writer,
             workqueue=self._workqueue,
         )
         self._resync = PrincipalResync(
             self.hub_state,
             sender=sender,
-            guard=self._guard,
+            guard=self.guard,
             events=ResyncEvents(source="", new_id=self._runtime.new_id),
         )
         self._incoming = PrincipalIncoming(
             store,
             hub_state=self.hub_state,
-            guard=self._guard,
+            guard=self.guard,
             writer=writer,
             now=timing.now,
             sender=sender,
@@ -109,6 +112,7 @@ class Principal:
         """Until cancelled."""
         self._outgoing.begin()
         self.hub_state.clusters.subscribe(self._cluster_changed)
+        self.hub_state.modes.subscribe(lambda _old, _new: self._modes_changed())
         try:
             async with asyncio.TaskGroup() as group:
                 for cache in self.hub_state.caches:
@@ -175,15 +179,28 @@ class Principal:
         for name in {_agent(old), _agent(new)} - {""}:
             if not self.hub_state.clusters.find("agent", name):
                 self._drop(name)
+            else:
+                self._hold_to_its_mode(name)
+
+    def _modes_changed(self) -> None:
+        for agent in self.known_agents:
+            self._hold_to_its_mode(agent.name)
+
+    def _hold_to_its_mode(self, name: str) -> None:
+        """It comes back in the one that it has now, or is told so."""
+        agent, mode = self.known_agents.get(name), self.hub_state.mode_of(name)
+        if agent is not None and mode is not None and agent.mode is not mode:
+            self._cut(name, f"the agent is {mode.value} now")
 
     def _drop(self, name: str) -> None:
         agent = self.known_agents.drop(name)
         self.hub_state.homes.pop(name, None)
         if agent is None:
             return
-        log.warning("the agent's cluster Secret is gone: agent dropped", **{logs.AGENT: name})
-        self._guard.forget_all(lambda copy: _belongs_to(copy, name))
-        self._cut(name)
+        reason = "the agent's cluster Secret is gone"
+        log.warning("agent dropped", **{logs.AGENT: name, logs.REASON: reason})
+        self.guard.forget_all(name)
+        self._cut(name, reason)
         closing = asyncio.get_running_loop().create_task(agent.link.close(), name=f"closes {name}")
         self._closing.add(closing)
         closing.add_done_callback(self._closed)
@@ -200,13 +217,9 @@ class Principal:
             inventories=self.hub_state.inventories(agent.name, agent.mode),
             figures=argocd_agent.PRINCIPAL,
             runtime=self._runtime,
+            turns=ComparisonTurns(self._runtime.timing.monotonic),
         )
 
 
 def _agent(secret: Object | None) -> str:
     return text(secret, "metadata", "labels", names.AGENT_NAME)
-
-
-def _belongs_to(copy: Object, agent: str) -> bool:
-    namespaces = sequence(copy, "spec", "sourceNamespaces")
-    return text(copy, "metadata", "namespace") == agent or list(namespaces) == [agent]

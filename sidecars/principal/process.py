@@ -3,9 +3,11 @@
 import asyncio
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 
 from argocd import names
 from certs import sources
+from certs.folder import changes
 from certs.key_pair import Material
 from certs.sources import LoadedSource
 from kube.cache import Cache
@@ -17,12 +19,14 @@ from sidecars.metrics.per_peer import principal_figures
 from sidecars.mirroring.link import Link, Runtime
 from sidecars.principal import standing
 from sidecars.principal.metrics import PrincipalMetrics
-from sidecars.principal.principal import Principal, identity
+from sidecars.principal.principal import SYNC_SECONDS, Principal, identity
 from sidecars.principal.settings import QUEUE_BYTES, PrincipalSettings
 from sidecars.process.leadership import Leadership, ReplicaOptions
+from sidecars.process.page_access import PageAccess
 from sidecars.wire.auth.authenticator import Rules
 from sidecars.wire.auth.blocklist import Blocklist
 from sidecars.wire.auth.methods import Method
+from sidecars.wire.auth.passwords import PasswordMethod, read_accounts
 from sidecars.wire.auth.tokens import Tokens
 from sidecars.wire.auth.trust import Trust
 from sidecars.wire.events import fresh_id
@@ -31,7 +35,7 @@ from sidecars.wire.server.server import Server, ServeStream
 from sidecars.wire.server.sessions import AuthenticatedAgent, Cut
 from sidecars.wire.streams import DEFAULT_MAX_MESSAGE_BYTES, EventStream
 from tiphys import logs
-from tiphys.errors import CallError
+from tiphys.errors import CallError, SurroundingsError, TiphysError
 from tiphys.http_server import HttpPage
 
 VERSION = "0.9.0"
@@ -60,6 +64,9 @@ class PrincipalOptions(ReplicaOptions):
     keepalive_min_seconds: float = 0.0
     health_port: int | None = 8003
     metrics_port: int | None = 8000
+    pages_port: int | None = 8004
+    passwords: Path | None = None
+    """The file of a method with passwords, which is followed."""
     runtime: Runtime = field(default_factory=lambda: runtime(QUEUE_BYTES))
 
 
@@ -73,6 +80,8 @@ class PrincipalProcess:
         self.principal: Principal | None = None
         self.listening = asyncio.Event()
         self.port = 0
+        self._reading = ""
+        """What has to be known before anybody is let in."""
         self._leadership = Leadership(
             store,
             serving,
@@ -81,8 +90,12 @@ class PrincipalProcess:
             probes={"/healthz": self._alive, "/readyz": self._ready},
             figures=lambda: principal_figures(self._links()),
             pages={standing.PATH: self._agents},
+            access=PageAccess(
+                store, namespace=serving.settings.namespace, service=names.PRINCIPAL_AGENTS_SERVICE
+            ),
         )
         self.health, self.metrics = self._leadership.health, self._leadership.metrics
+        self.pages = self._leadership.pages
 
     async def run(self) -> None:
         await self._leadership.run(self._work)
@@ -107,11 +120,13 @@ class PrincipalProcess:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(principal.run(), name="principal")
+                await self._begin_blocklist(group, server)
                 await principal.ready.wait()
                 self.port = await server.start()
                 self.listening.set()
                 log.info("listening for agents", **{logs.COUNT: self.port})
-                group.create_task(self._follow_blocklist(server), name="blocklist")
+                if serving.passwords is not None:
+                    group.create_task(self._follow_passwords(serving.passwords, server), name="passwords")
                 if serving.source is not None and material is not None:
                     following = sources.follow(serving.source, server.swap_material, held=material)
                     group.create_task(following, name="certificates")
@@ -157,36 +172,64 @@ class PrincipalProcess:
             else [(agent.name, agent.link) for agent in self.principal.known_agents]
         )
 
-    def _cut(self, agent: str) -> None:
+    def _cut(self, agent: str, reason: str) -> None:
         if self.server is not None:
             for session in self.server.sessions.of(agent):
-                session.cut(Cut.distrusted("the agent's cluster Secret is gone"))
+                session.cut(Cut.distrusted(reason))
 
-    async def _follow_blocklist(self, server: Server) -> None:
-        changed = asyncio.Event()
-        held: list[Object | None] = [None]
-
-        def note(_old: Object | None, new: Object | None) -> None:
-            held[0] = new
-            changed.set()
-
+    async def _begin_blocklist(self, group: asyncio.TaskGroup, server: Server) -> None:
+        """No port is open before it was read: whoever is blocked comes back all the time and finds any window."""
+        namespace = self._serving.settings.namespace
         cache: Cache[Object] = Cache(
             self._store,
             CONFIG_MAPS,
             projection=whole,
-            namespace=self._serving.settings.namespace,
+            namespace=namespace,
             field_selector=f"metadata.name={names.TLS_BLOCKLIST}",
         )
-        cache.subscribe(note)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(cache.run(), name="blocklist")
+        changed = asyncio.Event()
+        cache.subscribe(lambda _old, _new: changed.set())
+        group.create_task(cache.run(), name="blocklist's watch")
+        if self._serving.require_client_certificates:
+            self._reading = f"ConfigMap {namespace}/{names.TLS_BLOCKLIST}"
+            try:
+                async with asyncio.timeout(SYNC_SECONDS):
+                    await cache.synced()
+            except TimeoutError as error:
+                raise SurroundingsError(
+                    f"{self._reading} cannot be read, so nobody is let in: {cache.health.error or 'no answer'};"
+                    " the principal needs list and watch of it"
+                ) from error
+            self._reading = ""
+            await server.swap_blocklist(self._blocklist(cache))
+            changed.clear()
+
+        async def follow() -> None:
             while True:
                 await changed.wait()
                 changed.clear()
-                found = Blocklist.of(held[0])
-                if found.unreadable:
-                    log.warning("keys of the blocklist are no fingerprints", keys=list(found.unreadable)[:5])
-                await server.swap_blocklist(found)
+                await server.swap_blocklist(self._blocklist(cache))
+
+        group.create_task(follow(), name="blocklist")
+
+    async def _follow_passwords(self, path: Path, server: Server) -> None:
+        """A password that is changed or gone ends what it has earned."""
+        method = self._serving.method
+        assert isinstance(method, PasswordMethod), "only passwords have a file"
+        async for _ in changes(path.parent):
+            try:
+                accounts = read_accounts(path)
+            except TiphysError as error:
+                log.warning("passwords cannot be read: the old ones stay", **{logs.ERROR: str(error)})
+            else:
+                method.swap(accounts)
+                await server.recheck()
+
+    def _blocklist(self, cache: Cache[Object]) -> Blocklist:
+        found = Blocklist.of(cache.get(names.TLS_BLOCKLIST, namespace=self._serving.settings.namespace))
+        if found.unreadable:
+            log.warning("keys of the blocklist are no fingerprints", keys=list(found.unreadable)[:5])
+        return found
 
     def _alive(self) -> HttpPage:
         return HttpPage(b"ok\n")
@@ -198,7 +241,8 @@ class PrincipalProcess:
     def _ready(self) -> HttpPage:
         if self.listening.is_set():
             return HttpPage(b"serving agents\n")
-        return HttpPage(f"{self._leadership.waits or 'starting'}\n".encode(), status=503)
+        reading = f"reading {self._reading}" if self._reading else "starting"
+        return HttpPage(f"{self._leadership.waits or reading}\n".encode(), status=503)
 
 
 def _streams(principal: Principal) -> ServeStream:

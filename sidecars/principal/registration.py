@@ -1,11 +1,19 @@
-"""Which agents may come in: those whose cluster the control plane's Argo CD knows."""
+"""Which agents may come in, and as what: those whose cluster the control plane's Argo CD knows, in their mode."""
+
+import asyncio
 
 from argocd import names
-from kube.errors import AlreadyExistsError
-from kube.resources import SECRETS
-from kube.store import Object, Store
+from argocd.agents.modes import other_mode_refused, with_mode
+from argocd.agents.vocabulary import Mode
+from kube.errors import AlreadyExistsError, NotFoundError
+from kube.resources import CONFIG_MAPS, SECRETS
+from kube.store import Object, PatchKind, Store
 from sidecars.principal.state import HubState
 from sidecars.wire.auth.authenticator import Admission
+from sidecars.wire.refusals import unauthenticated
+
+SEEN_SECONDS = 10.0
+"""Until our own write is back by the watch; milliseconds unless the API server is in trouble."""
 
 
 class RegistrationGate:
@@ -16,18 +24,60 @@ class RegistrationGate:
         self._hub_state = hub_state
         self.standing_by: str | None = "starting"
         """Why nobody is served yet; None once agents are."""
+        self._first_login = asyncio.Lock()
 
     async def admit(self, admission: Admission) -> str | None:
-        objection = self.knows(admission.agent)
+        if self.standing_by is not None:
+            return f"not able to tell yet: {self.standing_by}"
+        objection = self._unknown(admission.agent)
         if objection is not None and self._hub_state.settings.register_agents:
-            objection = await self._register(admission.agent)
-        if objection is None:
-            self._hub_state.homes[admission.agent] = admission.agent_namespace
-        return objection
+            objection = await self._register(admission.agent, admission.mode)
+        if objection is not None:
+            return objection
+        if not self._hub_state.settings.trust_agent_mode:
+            await self._hold_to_its_mode(admission)
+        self._hub_state.homes[admission.agent] = admission.agent_namespace
+        return None
 
-    def knows(self, agent: str) -> str | None:
+    def knows(self, agent: str, mode: Mode) -> str | None:
         if self.standing_by is not None:
             return None  # not yet able to tell; no stream begins either
+        return self._unknown(agent) or self._in_another_mode(agent, mode)
+
+    def _in_another_mode(self, agent: str, told: Mode) -> str | None:
+        mode = self._hub_state.mode_of(agent)
+        return None if mode in {None, told} else other_mode_refused(agent, mode=mode or told, told=told)
+
+    async def _hold_to_its_mode(self, admission: Admission) -> None:
+        """The first one is kept. Whoever comes in another reads what an operator can do about it."""
+        agent, told = admission.agent, admission.mode
+        async with self._first_login:
+            if self._hub_state.mode_of(agent) is None:
+                await self._keep_mode(agent, told)
+        if (objection := self._in_another_mode(agent, told)) is not None:
+            raise unauthenticated(objection, reason=objection, label="other mode")
+
+    async def _keep_mode(self, agent: str, mode: Mode) -> None:
+        namespace = self._hub_state.settings.namespace
+        data: Object = {"data": {agent: mode.value}}
+
+        async def add() -> Object:
+            return await self._store.patch(
+                CONFIG_MAPS, data, name=names.AGENT_MODES, namespace=namespace, kind=PatchKind.MERGE
+            )
+
+        try:
+            stored = await add()
+        except NotFoundError:
+            body = {"metadata": {"name": names.AGENT_MODES}, **data}
+            try:
+                stored = await self._store.create(CONFIG_MAPS, body, namespace=namespace)
+            except AlreadyExistsError:
+                stored = await add()
+        async with asyncio.timeout(SEEN_SECONDS):
+            await self._hub_state.modes.reached(stored["metadata"]["resourceVersion"])
+
+    def _unknown(self, agent: str) -> str | None:
         if agent == self._hub_state.settings.namespace:
             return "the agent is named like the principal's namespace"
         if not self._hub_state.clusters.find("agent", agent):
@@ -37,17 +87,16 @@ class RegistrationGate:
     def accepts_streams(self) -> str | None:
         return self.standing_by
 
-    async def _register(self, agent: str) -> str | None:
-        address = self._hub_state.settings.resource_proxy_address
+    async def _register(self, agent: str, mode: Mode) -> str | None:
+        body = with_mode(_cluster(agent, address=self._hub_state.settings.resource_proxy_address), mode)
         try:
-            stored = await self._store.create(
-                SECRETS, _cluster(agent, address=address), namespace=self._hub_state.settings.namespace
-            )
+            stored = await self._store.create(SECRETS, body, namespace=self._hub_state.settings.namespace)
         except AlreadyExistsError:
             return (
                 f"a Secret {names.AGENT_CLUSTER_SECRET_PREFIX}{agent} exists and is no cluster of that agent"
             )
-        await self._hub_state.clusters.reached(stored["metadata"]["resourceVersion"])
+        async with asyncio.timeout(SEEN_SECONDS):
+            await self._hub_state.clusters.reached(stored["metadata"]["resourceVersion"])
         return None
 
 

@@ -27,15 +27,18 @@ from sidecars.mirroring.inventories import SPECS
 from sidecars.mirroring.kinds import APPLICATION, BY_TRACKED, PROJECT, SyncedKind
 from sidecars.mirroring.link import SendAttempt
 from sidecars.mirroring.resync import Resync
-from sidecars.mirroring.resync_events import (
-    ResyncEvents,
-)
+from sidecars.mirroring.resync_events import ResyncEvents, resync_message
 from sidecars.principal.agents import KnownAgent
 from sidecars.principal.incoming import RefusedEventError
 from sidecars.principal.operations import place_of
 from sidecars.principal.outgoing import Sender
 from sidecars.principal.state import HubState
 from sidecars.wire.events import Event
+from tiphys import logs
+
+_ABOUT_EVERYTHING = frozenset({Message.REQUEST_SYNCED_RESOURCE_LIST, Message.REQUEST_RESOURCE_RESYNC})
+
+log = logs.get_logger()
 
 
 class PrincipalResync(Resync[KnownAgent]):
@@ -57,7 +60,7 @@ class PrincipalResync(Resync[KnownAgent]):
         elif agent.link.compares:
             if first:
                 agent.operations.hold()
-            agent.link.compare(SPECS)  # operations follow, when the agent has what they are for
+            agent.link.compare_in_turn(SPECS)  # operations follow, when the agent has what they are for
         else:
             self._tell_state(agent, applications=first)
             if first:
@@ -67,7 +70,7 @@ class PrincipalResync(Resync[KnownAgent]):
     def _greet_autonomous(self, agent: KnownAgent, *, first: bool) -> None:
         if first:
             for kind, mirror in self._hub_state.mirrors_of(agent.name):
-                self._guard.begin(kind, mirror)
+                self._guard.begin(kind, mirror, source=agent.name)
         if first and not agent.link.compares:
             self._ask_everything(agent)  # one of ours compares by itself
         self.give_operations(agent)
@@ -118,6 +121,18 @@ class PrincipalResync(Resync[KnownAgent]):
                 self._tell(agent, message, kind, expected)
 
     # Resync messages of agents that do not compare.
+
+    def resync(self, peer: KnownAgent, event: Event) -> None:
+        """Of an agent that asks more than it could need to know no more is answered for a while; what it lacks
+        then the next round finds.
+        """
+        lists = resync_message(event) in _ABOUT_EVERYTHING
+        if not (peer.lists if lists else peer.questions).take():
+            log.warning("asks too often: not answered", **{logs.AGENT: peer.name, logs.KIND: event.type})
+            return
+        if lists:
+            peer.allow_questions(self._hub_state.size_of(peer.name))
+        super().resync(peer, event)
 
     def _mode(self, peer: KnownAgent) -> Mode:
         return peer.mode

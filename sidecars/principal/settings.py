@@ -27,6 +27,8 @@ class PrincipalSettings:
     register_agents: bool = False
     """Agents that show a good certificate need no cluster Secret made by hand."""
     resource_proxy_address: str = "argocd-agent-resource-proxy:9090"
+    trust_agent_mode: bool = False
+    """As argocd-agent: an agent is what its login says."""
     compare_seconds: float = COMPARE_SECONDS
 
     def may_create(self, namespace: str) -> bool:

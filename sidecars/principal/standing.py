@@ -41,7 +41,7 @@ def standings(known_agents: KnownAgents) -> Iterable[Standing]:
 
 
 def page(known_agents: KnownAgents) -> HttpPage:
-    """Beside the metrics."""
+    """For operators: names and how they are doing are nothing that everybody need know."""
     body = {"version": VERSION, "agents": [asdict(each) for each in standings(known_agents)]}
     return HttpPage(json.dumps(body).encode(), content_type="application/json")
 

@@ -9,6 +9,7 @@ from argocd import names
 from argocd.agents import ignore_sync
 from argocd.agents.identity import has_source, under_first_identity
 from argocd.agents.index import AgentIndex
+from argocd.agents.modes import kept_mode, labelled_mode
 from argocd.agents.project_copies import bare_name, prefixed_name, project_for_agent
 from argocd.agents.routing import (
     admits_application,
@@ -77,13 +78,15 @@ class HubState:
         self.clusters = cache(
             SECRETS, namespace=own, label_selector=CLUSTERS, indexes={"agent": _agent_of_cluster}
         )
+        self.modes = cache(CONFIG_MAPS, namespace=own, field_selector=f"metadata.name={names.AGENT_MODES}")
         for each in self.caches:
             each.subscribe(self._count)
         self.projects.subscribe(self._forget_reach)
 
     @property
     def caches(self) -> tuple[Cache[Object], ...]:
-        return (self.projects, self.applications, self.repositories, self.gpg_keys, self.clusters)
+        known = (self.projects, self.applications, self.repositories, self.gpg_keys, self.clusters)
+        return known if self.settings.trust_agent_mode else (*known, self.modes)
 
     def _count(self, old: Object | None, new: Object | None) -> None:
         self.changes += 1
@@ -115,6 +118,14 @@ class HubState:
         for secret in self.clusters.find("agent", agent):
             return secrets.value(secret, "name") or agent
         return ""
+
+    def mode_of(self, agent: str) -> Mode | None:
+        """The principal's word; None where there is none yet, or where the agent's own counts."""
+        if self.settings.trust_agent_mode:
+            return None
+        labels = (labelled_mode(secret) for secret in self.clusters.find("agent", agent))
+        config_map = self.modes.get(names.AGENT_MODES, namespace=self.settings.namespace)
+        return next((mode for mode in labels if mode is not None), None) or kept_mode(config_map, agent)
 
     def agents_of_project(self, name: str) -> list[str]:
         return self.agents.for_project(self.projects.get(name, namespace=self.settings.namespace))
@@ -198,6 +209,11 @@ class HubState:
         return self.applications.get(name, namespace=agent) if kind is APPLICATION else None
 
     # For comparisons.
+
+    def size_of(self, agent: str) -> int:
+        """Of its inventory at most, without a look at each project."""
+        shared = len(self.projects) + len(self.repositories) + len(self.gpg_keys)
+        return shared + len(self.applications.find("agent", agent))
 
     def naming(self, mode: Mode) -> Naming:
         return Naming(mode, self.settings.mapped_by)

@@ -10,7 +10,7 @@ from kube.store import Store
 from sidecars.mirroring.link import Runtime
 from sidecars.wire.events import fresh_id
 from tiphys import logs, metrics
-from tiphys.http_server import HttpPage, HttpPages
+from tiphys.http_server import HttpPage, HttpPages, HttpRefusal
 
 # Whoever is alone has the Lease at once.
 PATIENCE_SECONDS = 5.0
@@ -26,6 +26,7 @@ class ReplicaOptions:
     health_port: int | None
     metrics_port: int | None
     """0: one that the system chooses; None: no such page."""
+    pages_port: int | None = None
     identity: str = field(default_factory=fresh_id)
     runtime: Runtime = field(default_factory=Runtime)
 
@@ -43,8 +44,9 @@ class Leadership:
         probes: Mapping[str, Callable[[], HttpPage]],
         figures: Callable[[], bytes],
         pages: Mapping[str, Callable[[], HttpPage]] | None = None,
+        access: HttpRefusal | None = None,
     ) -> None:
-        """`pages` stand beside the metrics, which `figures` adds to."""
+        """`figures` adds to the metrics. `pages` are not for everybody: they have a port of their own, and `access`."""
         self._role = role
         self._options = options
         self._election = Election(
@@ -52,9 +54,12 @@ class Leadership:
         )
         self.health = HttpPages(probes, host=options.health_host, port=options.health_port or 0)
         self.metrics = HttpPages(
-            {"/metrics": partial(_metrics_page, figures), **(pages or {})},
+            {"/metrics": partial(_metrics_page, figures)},
             host=options.health_host,
             port=options.metrics_port or 0,
+        )
+        self.pages = HttpPages(
+            pages or {}, host=options.health_host, port=options.pages_port or 0, access=access
         )
 
     @property
@@ -69,6 +74,8 @@ class Leadership:
                 group.create_task(self.health.run(), name="health")
             if self._options.metrics_port is not None:
                 group.create_task(self.metrics.run(), name="metrics")
+            if self._options.pages_port is not None:
+                group.create_task(self.pages.run(), name="pages")
             group.create_task(self._say_who_works(), name="election")
             group.create_task(self._election.run(work), name=self._role)
 

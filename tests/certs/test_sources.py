@@ -22,9 +22,11 @@ from certs.sources import (
     follow,
     secret_data,
 )
+from kube.cache import Cache
 from kube.embedded import EmbeddedStore
 from kube.resources import SECRETS
 from kube.store import PatchKind
+from tests.sidecars.wire.listening_principal import until
 from tiphys.errors import SurroundingsError, TiphysError
 
 HOME = "default"
@@ -188,3 +190,33 @@ async def test_a_leaf_in_a_folder_is_handed_over_only_while_it_may_be_served(tmp
         while isinstance(told := await looks.next(), Material):
             assert told == Material(good, roots)
         assert told == f"{tmp_path}: the key is not an unencrypted PEM key: write a whole tls.key"
+
+
+async def test_an_authoritys_key_is_neither_kept_nor_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = EmbeddedStore(namespaces=[HOME])
+    ours = authority()
+    data = {"tls.crt": ours.pair.certificate, "tls.key": ours.pair.key}
+    body = {"metadata": {"name": "ca"}, "data": {key: b64encode(part).decode() for key, part in data.items()}}
+    await store.create(SECRETS, body, namespace=HOME)
+    kept: list[object] = []
+    original = Cache.__init__
+
+    def watched(self: Cache[object], *given: object, projection: object, **named: object) -> None:
+        def project(item: object) -> object:
+            kept.append(projection(item))  # type: ignore[operator]
+            return kept[-1]
+
+        original(self, *given, projection=project, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Cache, "__init__", watched)
+    source = Secrets(store=store, namespace=HOME, pair="", authorities="ca")
+    held = await source.load()
+    assert held.roots == ours.pair.certificate
+    following = asyncio.ensure_future(follow(source, _never, held=held))
+    await until(lambda: bool(kept))
+    following.cancel()
+    assert b64encode(ours.pair.key).decode() not in str(kept)
+
+
+async def _never(_material: Material) -> None:
+    raise AssertionError

@@ -42,6 +42,7 @@ def sidecar(role: str, cluster: Cluster, *words: str, folder: Path) -> Iterator[
         [
             *(sys.executable, "-m", "cli", role, "--kubeconfig", str(account)),
             *("--metrics-port", str(free_port()), "--healthz-port", str(free_port())),
+            *(("--agents-port", str(free_port())) if role == "principal" else ()),
             *words,
         ],
         stderr=log.open("wb"),

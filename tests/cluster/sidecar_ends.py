@@ -28,28 +28,28 @@ class Ends:
         self.agent_namespace = agent_namespace
         self.agent = f"agent-{uuid.uuid4().hex[:8]}"
         self.mode = Mode.MANAGED
-        self._pki = Pki()
-        self._port = 0
+        self.pki = Pki()
+        self.port = 0
 
     @asynccontextmanager
     async def principal(self) -> AsyncIterator[principals.PrincipalProcess]:
         """On the same port each time."""
         async with processes.principal(
             self.hub,
-            self._pki,
+            self.pki,
             namespace=self.hub_namespace,
-            port=self._port,
+            port=self.port,
             allowed_namespaces=(self.agent,),
         ) as process:
-            self._port = process.port
+            self.port = process.port
             yield process
 
     def connected(self) -> AbstractAsyncContextManager[agents.AgentProcess]:
         return processes.connected_agent(
             self.workload,
-            self._pki,
+            self.pki,
             name=self.agent,
-            port=self._port,
+            port=self.port,
             mode=self.mode,
             namespace=self.agent_namespace,
         )
@@ -65,8 +65,8 @@ class Ends:
             (self.hub, self.hub_namespace, "argocd-agent-principal-tls", "principal"),
             (self.workload, self.agent_namespace, "argocd-agent-client-tls", self.agent),
         ):
-            pair = self._pki.pair(common_name, server=common_name == "principal")
-            await self._pki.equip(store, namespace=namespace, name=name, pair=pair)
+            pair = self.pki.pair(common_name, server=common_name == "principal")
+            await self.pki.equip(store, namespace=namespace, name=name, pair=pair)
 
     # The two sides, each by its own namespaces.
 

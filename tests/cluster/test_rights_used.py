@@ -6,6 +6,7 @@ call must have been allowed, and every right must have been used.
 
 import http.client
 import json
+import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from argocd import names
 from scripts.acceptance.clusters import FailedError, until
 from scripts.cluster.api import MERGE_PATCH, RefusedError
 from scripts.cluster.controlplane import Cluster
@@ -263,6 +265,7 @@ class Pair:
     principal: Recording
     agent: Recording
     programs: ExitStack
+    pages_port: int
 
     @property
     def desks(self) -> tuple[Desk, Desk]:
@@ -274,7 +277,11 @@ class Pair:
 def pair(mode: str, clusters: Clusters, tmp_path: Path) -> Iterator[Pair]:
     """Under the accounts of the manifests; each waited for its Lease first."""
     hub, workload, port = clusters.control_plane, clusters.workload, free_port()
-    listening = ("--listen-host", "localhost", "--listen-port", str(port), "--allowed-namespaces", "*")
+    pages = free_port()
+    listening = (
+        *("--listen-host", "localhost", "--listen-port", str(port), "--agents-port", str(pages)),
+        *("--allowed-namespaces", "*"),
+    )
     dialling = ("--agent-mode", mode, "--server-address", "localhost", "--server-port", str(port))
     with installed(hub, "control-plane"), installed(workload, f"workload-{mode}"), ExitStack() as programs:
         certificates(hub, workload, folder=tmp_path)
@@ -282,7 +289,7 @@ def pair(mode: str, clusters: Clusters, tmp_path: Path) -> Iterator[Pair]:
         with principal.kept_waiting(), agent.kept_waiting():
             programs.enter_context(sidecar("principal", hub, *listening, folder=tmp_path))
             programs.enter_context(sidecar("agent", workload, *dialling, folder=tmp_path))
-        yield Pair(principal, agent, programs)
+        yield Pair(principal, agent, programs, pages)
 
 
 @pytest.mark.parametrize("mode", ["managed"])
@@ -297,8 +304,30 @@ def test_a_principal_may_do_what_it_does_and_its_managed_agent_uses_every_right(
 def test_a_principal_and_its_autonomous_agent_use_every_right_that_they_have(pair: Pair) -> None:
     with refused(pair.principal.cluster, f"{AGENT}-refused"), pair.programs:
         _autonomous_at_work(*pair.desks)
+        _agents_asked_for(pair.principal.cluster, pair.pages_port)
     judged(pair.principal, "control-plane")
     judged(pair.agent, "workload-autonomous")
+
+
+def _agents_asked_for(cluster: Cluster, port: int) -> None:
+    """From outside of the pod, as the API server's proxy comes."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as outward:
+        outward.connect(("192.0.2.1", 9))  # nothing is sent: this only asks for our own address
+        (own, _) = outward.getsockname()
+
+    def asked(token: str) -> int:
+        connection = http.client.HTTPConnection(own, port, timeout=30)
+        try:
+            connection.request("GET", "/agents", headers={names.PAGE_TOKEN_HEADER: token} if token else {})
+            return connection.getresponse().status
+        finally:
+            connection.close()
+
+    reader, ours = names.PRINCIPAL_READER_ACCOUNT, (names.PAGE_AUDIENCE,)
+    assert asked(cluster.account_token(reader, namespace=ARGOCD, audiences=ours)) == 200
+    assert asked(cluster.account_token(reader, namespace=ARGOCD)) == 401  # meant for the API server alone
+    assert asked(cluster.account_token("default", namespace=ARGOCD, audiences=ours)) == 403
+    assert asked("") == 401
 
 
 def _managed_at_work(hub: Desk, edge: Desk) -> None:

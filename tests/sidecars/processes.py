@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from argocd.agents.vocabulary import Mode
 from certs.authority import Authority, LeafSubject
 from certs.key_pair import KeyPair
-from certs.sources import Secrets
+from certs.sources import Secrets, secret_data
 from kube.errors import AlreadyExistsError
 from kube.resources import SECRETS
 from kube.store import Store
@@ -55,6 +55,12 @@ class Pki:
         )
         bundle = self.authority.pair.certificate
         await put_secret(store, namespace=namespace, name="argocd-agent-ca", data={"ca.crt": bundle})
+
+
+async def shown_certificate(store: Store, *, namespace: str = "argocd") -> KeyPair:
+    """That of the agent beside the store."""
+    data = await secret_data(store, namespace=namespace, name="argocd-agent-client-tls")
+    return KeyPair(certificate=data["tls.crt"], key=data["tls.key"])
 
 
 async def put_secret(store: Store, *, namespace: str, name: str, data: dict[str, bytes]) -> None:
@@ -126,6 +132,7 @@ def principal_process(
         health_host="127.0.0.1",
         health_port=0,
         metrics_port=0,
+        pages_port=0,
     )
     return principals.PrincipalProcess(store, replace(usual, **(serving or {})))
 

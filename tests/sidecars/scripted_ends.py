@@ -14,9 +14,9 @@ AGENT = "agent-a"
 
 
 @asynccontextmanager
-async def scripted(mode: Mode) -> AsyncIterator[tuple[Hub, Pipe]]:
+async def scripted(mode: Mode, *, store: EmbeddedStore | None = None) -> AsyncIterator[tuple[Hub, Pipe]]:
     """A principal, and the end of a stream at which the test is the agent."""
-    hub = Hub(EmbeddedStore(namespaces=[ARGOCD, AGENT]), allowed_namespaces=(AGENT,))
+    hub = Hub(store or EmbeddedStore(namespaces=[ARGOCD, AGENT]), allowed_namespaces=(AGENT,))
     await hub.know(AGENT)
     async with hub.running() as principal:
         here, there = pipes()

@@ -79,6 +79,7 @@ class Ground:
             health_host="127.0.0.1",
             health_port=0,
             metrics_port=0,
+            pages_port=0,
         )
         async with _ours(principal_running.PrincipalProcess(self.store, serving).run()):
             yield

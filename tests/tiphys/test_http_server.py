@@ -239,3 +239,22 @@ async def test_an_answer_under_way_is_finished_before_the_end() -> None:
 async def test_a_port_in_use_is_told_in_one_line(port: int) -> None:
     with pytest.raises(SurroundingsError, match=f"^cannot listen on port {port}: .*in use"):
         await HttpPages(ALIVE, host="127.0.0.1", port=port).run()
+
+
+async def test_a_flood_from_one_address_does_not_cost_another_its_answer() -> None:
+    """The slow probe was first, and its place is its own however many others come."""
+    pages = HttpPages(ALIVE, host="127.0.0.1", port=0)
+    running = asyncio.ensure_future(pages.run())
+    flood: list[Connection] = []
+    try:
+        await pages.listening.wait()
+        reader, writer = await asyncio.open_connection("127.0.0.1", pages.port, local_addr=("127.0.0.2", 0))
+        writer.write(HALF_A_HEADER)
+        flood.extend([await connected(pages.port, HALF_A_HEADER) for _ in range(3 * CONNECTIONS)])
+        writer.write(b" x\r\n\r\n")
+        assert (await answer((reader, writer))).startswith(b"HTTP/1.1 200")
+    finally:
+        for _, other in flood:
+            other.close()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)

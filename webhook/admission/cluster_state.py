@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from argocd import names, reading
+from argocd.agents.modes import autonomous_agents
 from argocd.engine.directory import Directory, Shelf
 from argocd.engine.sections import ConfigurationProblem
 from argocd.engine.summaries import summarize, summarize_secret
 from argocd.judging.case import Surroundings
-from argocd.judging.configuration import Configuration
+from argocd.judging.configuration import Configuration, Role
 from argocd.settings.argocd_cm import Settings, read_settings
 from kube.cache import Cache, Health
 from kube.projections import shared
@@ -71,6 +72,9 @@ class ClusterState:
         self._configuration = self._placed(Configuration())
         self._settings_map: Object | None = None
         self._parameters_map: Object | None = None
+        self._modes_map: Object | None = None
+        self._agents: dict[str, Object] = {}
+        """Cluster Secrets of agents, without their data."""
         self._templates: dict[str, Template] = {}
         self._namespaces: dict[str, Object] = {}
         self._running: list[asyncio.Task[None]] = []
@@ -146,6 +150,7 @@ class ClusterState:
             names.ARGOCD_CMD_PARAMS_CM,
             self._take_parameters,
         )
+        self._watch_one("agent modes", scope.argocd_namespace, names.AGENT_MODES, self._take_modes)
         self._keep(
             Shelf.PROJECTS,
             APP_PROJECTS,
@@ -171,6 +176,7 @@ class ClusterState:
                 labels=names.SECRET_TYPE,
                 projection=summarize_secret,
             )
+            self._shelves[Shelf.SECRETS][0].subscribe(self._take_secret)
         self._keep(
             Shelf.ACCOUNTS,
             SERVICE_ACCOUNTS,
@@ -250,6 +256,21 @@ class ClusterState:
         self._parameters_map = body
         self._renew()
 
+    def _take_modes(self, body: Object | None) -> None:
+        self._modes_map = body
+        self._renew()
+
+    def _take_secret(self, old: Object | None, new: Object | None) -> None:
+        """An agent's cluster: its label says whether it is autonomous."""
+        before, after = ([] if each is None else [each] for each in (old, new))
+        for secret in before:
+            self._agents.pop(reading.text(secret, "metadata", "name"), None)
+        for secret in after:
+            if reading.text(secret, "metadata", "labels", names.AGENT_NAME):
+                self._agents[reading.text(secret, "metadata", "name")] = secret
+        if autonomous_agents(before, self._modes_map) != autonomous_agents(after, self._modes_map):
+            self._renew()
+
     def _take_templates(self, body: Object | None) -> None:
         """A bad template keeps the last good one of its role; a removed one is gone."""
         texts = reading.mapping(body, "data")
@@ -287,11 +308,19 @@ class ClusterState:
     def _taken(self) -> Snapshot:
         return Snapshot(
             surroundings=Surroundings(
-                settings=self._settings(), configuration=self._configuration, neighbours=self.directory
+                settings=self._settings(), configuration=self._with_modes(), neighbours=self.directory
             ),
             namespace=lambda name: self._namespaces.get(name, {}),
             templates=self._templates,
         )
+
+    def _with_modes(self) -> Configuration:
+        """The principal's word on its agents; `agents.autonomous` only adds to it."""
+        configuration = self._configuration
+        if configuration.role is Role.WORKLOAD:
+            return configuration  # its one agent's mode is configured
+        known = autonomous_agents(self._agents.values(), self._modes_map)
+        return replace(configuration, agents=replace(configuration.agents, known_autonomous=known))
 
     def _settings(self) -> Settings:
         return read_settings(

@@ -66,11 +66,11 @@ class Gate(Protocol):
     """What the principal decides; each answer is a reason for the log, or None to let it pass."""
 
     async def admit(self, admission: Admission) -> str | None:
-        """At login, where an agent may register itself."""
+        """At login, where an agent may register itself; raises RefusedError where it may read why not."""
         ...
 
-    def knows(self, agent: str) -> str | None:
-        """At every later call: whether the agent is still one of ours."""
+    def knows(self, agent: str, mode: Mode) -> str | None:
+        """At every later call: whether the agent is still one of ours, and what its token says."""
         ...
 
     def accepts_streams(self) -> str | None:
@@ -130,7 +130,8 @@ class Authenticator:
         objection = await rules.gate.admit(admission)
         if objection is not None:
             raise unauthenticated(FAILED, reason=objection, label="not admitted")
-        return rules.tokens.issue(Holder(agent, admission.mode))
+        seal = rules.method.seal(agent) if isinstance(rules.method, PasswordMethod) else ""
+        return rules.tokens.issue(Holder(agent, admission.mode, seal))
 
     async def refresh(self, caller: Caller, token: str) -> Pair:
         """Everything is asked again: a refresh must not outlive what the login rested on."""
@@ -155,17 +156,17 @@ class Authenticator:
         await self._check_holder(caller, holder)
         return holder
 
-    def complaint(self, chain: Sequence[x509.Certificate], agent: str) -> str | None:
+    def complaint(self, chain: Sequence[x509.Certificate], holder: Holder) -> str | None:
         """What speaks against an open stream now."""
         method = self._rules.method
-        if isinstance(method, PasswordMethod) and not method.knows(agent):
-            return f"{agent} has no password any more"
+        if isinstance(method, PasswordMethod) and method.seal(holder.agent) != holder.seal:
+            return f"{holder.agent} has not this password any more"
         if self._rules.trust is not None:
             try:
                 self._rules.trust.check(chain)
             except IdentityError as error:
                 return str(error)
-        return self._rules.gate.knows(agent)
+        return self._rules.gate.knows(holder.agent, holder.mode)
 
     def note(self, caller: Caller, error: RefusedError, *, call: str) -> None:
         """Into the log and the metrics."""
@@ -180,9 +181,11 @@ class Authenticator:
         rules = self._rules
         if isinstance(rules.method, PasswordMethod):
             self._check_connection(caller, words=INVALID)
-            if not rules.method.knows(holder.agent):
+            if rules.method.seal(holder.agent) != holder.seal:
                 raise unauthenticated(
-                    INVALID, reason=f"{holder.agent} has no password any more", label=Refusal.BAD_PASSWORD
+                    INVALID,
+                    reason=f"{holder.agent} has not the password any more that earned this token",
+                    label=Refusal.BAD_PASSWORD,
                 )
         else:
             agent = await self._identified(caller, {}, words=INVALID)
@@ -202,7 +205,7 @@ class Authenticator:
                 raise unauthenticated(
                     INVALID, reason=f"the certificate is not that of {holder.agent}", label="foreign token"
                 )
-        objection = rules.gate.knows(holder.agent)
+        objection = rules.gate.knows(holder.agent, holder.mode)
         if objection is not None:
             raise unauthenticated(INVALID, reason=objection, label="not admitted")
 

@@ -7,12 +7,18 @@ certificates.
 import asyncio
 import re
 from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
 from typing import ClassVar
 
 import bcrypt
 
+from certs.folder import read
 from sidecars.wire.auth.methods import CallCredentials, IdentityError, Refusal, is_agent_name
+from tiphys import logs
 from tiphys.errors import CallError, SurroundingsError
+
+log = logs.get_logger()
 
 _HASH = re.compile(r"\$2[abxy]\$(\d\d)\$[./A-Za-z0-9]{53}")
 
@@ -57,6 +63,16 @@ class Accounts:
         return b"$2b$" + cost + b"$" + b"." * 53
 
 
+def read_accounts(path: Path) -> Accounts:
+    accounts = Accounts.parse(read(path.parent, path.name).decode(errors="replace"))
+    if accounts.refused:
+        log.warning(
+            "lines of the password file are no accounts",
+            **{logs.ERROR: f"{path}: lines {', '.join(map(str, accounts.refused[:5]))}"},
+        )
+    return accounts
+
+
 class PasswordMethod:
     name: ClassVar[str] = "userpass"
 
@@ -68,8 +84,10 @@ class PasswordMethod:
         """Later logins are checked against these."""
         self._accounts = accounts
 
-    def knows(self, agent: str) -> bool:
-        return agent in self._accounts.hashes
+    def seal(self, agent: str) -> str:
+        """Stands in tokens, and ends with the password that earned them; empty for one without a password."""
+        hashed = self._accounts.hashes.get(agent)
+        return "" if hashed is None else blake2b(hashed, digest_size=16, person=b"password").hexdigest()
 
     async def identify(self, evidence: CallCredentials) -> str:
         name = evidence.credentials.get("clientid", "")

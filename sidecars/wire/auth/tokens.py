@@ -6,7 +6,7 @@ contradict. Every refusal reads the same to the caller.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 from uuid import uuid4
@@ -27,8 +27,6 @@ from tiphys.errors import CallError, SurroundingsError
 ISSUER = "argocd-agent-server"
 ACCESS_SECONDS = 5 * 60
 REFRESH_SECONDS = 24 * 60 * 60
-# A refresh token with less than this left is replaced together with the access token.
-REFRESH_RENEWAL_SECONDS = 10 * 60
 # Clocks of two principals behind one address may differ by so much.
 LEEWAY_SECONDS = 60
 
@@ -40,7 +38,7 @@ GENERATED_KEY_BITS = 3072
 
 _ALGORITHM = "RS512"
 _HEADER = {"alg": _ALGORITHM, "typ": "JWT"}
-_CLAIMS = ("iss", "sub", "aud", "exp", "nbf", "iat", "jti", "epoch")
+_CLAIMS = ("iss", "sub", "aud", "exp", "nbf", "iat", "jti", "epoch", "seal")
 # PyJWT knows only the system's clock; the subject is read below, and nobody reads jti.
 _OPTIONS = {f"verify_{claim}": False for claim in ("exp", "nbf", "iat", "sub", "jti")}
 _ANOTHER_AUDIENCE = "the token has another issuer or audience"
@@ -64,6 +62,8 @@ class Holder:
 
     agent: str
     mode: Mode
+    seal: str = ""
+    """Of the password that earned it, if there was one: it ends with that."""
 
     def subject(self) -> str:
         # Go agents parse it back: exactly these keys, in this order.
@@ -103,35 +103,40 @@ class Tokens:
         self.epoch = epoch
 
     def issue(self, holder: Holder) -> Pair:
+        """At a login: what can be had by refreshing ends a refresh token's lifetime from now."""
+        now = int(self._now())
         return Pair(
-            access=self._signed(holder.subject(), Audience.ACCESS, ACCESS_SECONDS),
-            refresh=self._signed(holder.subject(), Audience.REFRESH, REFRESH_SECONDS),
+            access=self._signed(holder, Audience.ACCESS, ends=now + ACCESS_SECONDS),
+            refresh=self._signed(holder, Audience.REFRESH, ends=now + REFRESH_SECONDS),
         )
 
     def refresh(self, token: str) -> tuple[Holder, Pair]:
-        """A new access token, and a new refresh token (else "") when the old one is about to end."""
+        """A new access token, which ends with the refresh token at the latest. No new refresh token: a chain of
+        them would never end. Whoever has lost both logs in again, as argocd-agent's agents do.
+        """
         holder, claims = self._verified(token, Audience.REFRESH)
-        if claims["exp"] - self._now() < REFRESH_RENEWAL_SECONDS:
-            return holder, self.issue(holder)
-        return holder, Pair(self._signed(holder.subject(), Audience.ACCESS, ACCESS_SECONDS), "")
+        ends = min(int(self._now()) + ACCESS_SECONDS, int(claims["exp"]))
+        return holder, Pair(self._signed(holder, Audience.ACCESS, ends=ends), "")
 
     def verify(self, token: str, audience: Audience = Audience.ACCESS) -> Holder:
         """Whom the token names; raises TokenError."""
         return self._verified(token, audience)[0]
 
-    def _signed(self, subject: str, audience: Audience, lifetime: int) -> str:
+    def _signed(self, holder: Holder, audience: Audience, *, ends: int) -> str:
         now = int(self._now())
         claims: dict[str, Any] = {
             "iss": ISSUER,
-            "sub": subject,
+            "sub": holder.subject(),
             "aud": [audience.value],
-            "exp": now + lifetime,
+            "exp": ends,
             "nbf": now,
             "iat": now,
             "jti": str(uuid4()),
         }
         if self.epoch:
             claims["epoch"] = self.epoch
+        if holder.seal:
+            claims["seal"] = holder.seal
         return _JWT.encode(claims, self._key, algorithm=_ALGORITHM)
 
     def _verified(self, token: str, audience: Audience) -> tuple[Holder, dict[str, Any]]:
@@ -149,7 +154,8 @@ class Tokens:
         if _struct(header, keys=(*_HEADER, "crit")) != _HEADER:
             raise TokenError("the token's header is not ours")
         self._check(claims, audience)
-        return _holder(claims.get("sub")), claims
+        seal = claims.get("seal", "")
+        return replace(_holder(claims.get("sub")), seal=seal if isinstance(seal, str) else ""), claims
 
     def _check(self, claims: dict[str, Any], audience: Audience) -> None:
         if claims["aud"] != [audience.value]:  # one among others is enough for PyJWT

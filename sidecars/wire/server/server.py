@@ -106,7 +106,9 @@ class Server:
 
     async def recheck(self) -> list[AuthenticatedAgent]:
         """Cut every open stream against which something speaks now; returns whose they were."""
-        return await self.sessions.recheck(lambda peer: self._authenticator.complaint(peer.chain, peer.name))
+        return await self.sessions.recheck(
+            lambda peer: self._authenticator.complaint(peer.chain, peer.holder)
+        )
 
     def _handlers(self) -> list[Any]:
         """The only paths that are served. Messages arrive as bytes: a bad one must not end its stream."""
@@ -190,8 +192,7 @@ class Server:
                 label="not active",
             )
         return AuthenticatedAgent(
-            name=holder.agent,
-            mode=holder.mode,
+            holder=holder,
             address=caller.address,
             announced=Capabilities.of(caller.metadata),
             shown=tuple(each.public_bytes(Encoding.DER) for each in caller.chain),

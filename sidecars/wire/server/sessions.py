@@ -11,6 +11,7 @@ from cryptography import x509
 
 from argocd.agents.vocabulary import Mode
 from certs.key_pair import fingerprint
+from sidecars.wire.auth.tokens import Holder
 from sidecars.wire.capabilities import Capabilities
 from sidecars.wire.refusals import RefusedError
 
@@ -24,12 +25,20 @@ MAX_STREAMS = 20_000
 class AuthenticatedAgent:
     """An authenticated agent at the other end of a stream."""
 
-    name: str
-    mode: Mode
+    holder: Holder
+    """Whom its token names."""
     address: str = ""
     announced: Capabilities = field(default_factory=Capabilities)
     shown: Sequence[bytes] = field(default=(), repr=False)
     """Its certificates in DER. Read, with all their extensions, they would occupy ten times as much."""
+
+    @property
+    def name(self) -> str:
+        return self.holder.agent
+
+    @property
+    def mode(self) -> Mode:
+        return self.holder.mode
 
     @property
     def chain(self) -> list[x509.Certificate]:

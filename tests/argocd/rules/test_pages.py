@@ -27,7 +27,8 @@ def test_the_page_of_rules_is_fresh() -> None:
 
 
 def keys_of(kind: Any) -> set[str]:
-    return {field.name.replace("_", "-") for field in dataclasses.fields(kind)}
+    configured = (field for field in dataclasses.fields(kind) if field.metadata.get("configured", True))
+    return {field.name.replace("_", "-") for field in configured}
 
 
 def test_the_page_about_the_configuration_shows_a_good_one_with_every_key() -> None:

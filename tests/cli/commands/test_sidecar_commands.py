@@ -72,6 +72,17 @@ async def test_argocd_agents_variables_count(monkeypatch: pytest.MonkeyPatch) ->
     assert serving.source is None
 
 
+async def test_names_from_a_header_are_believed_on_loopback_unless_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert (await principal_serving()).host == ""
+    monkeypatch.setenv("ARGOCD_PRINCIPAL_AUTH", "header:x-agent:(.*)")
+    monkeypatch.setenv("ARGOCD_PRINCIPAL_INSECURE_PLAINTEXT", "true")
+    assert (await principal_serving()).host == "127.0.0.1"
+    monkeypatch.setenv("ARGOCD_PRINCIPAL_LISTEN_HOST", "0.0.0.0")
+    assert (await principal_serving()).host == "0.0.0.0"
+
+
 async def test_what_waits_for_all_agents_together_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (await principal_serving()).runtime.budget.limit == 128 << 20
     monkeypatch.setenv("ARGOCD_PRINCIPAL_QUEUE_BYTES", "1000000")

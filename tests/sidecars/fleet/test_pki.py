@@ -158,3 +158,20 @@ async def test_states_follow_the_clock(pki: Pki) -> None:
     assert told.state(NOW - timedelta(days=1)) == "not yet valid"
     assert told.state(NOW + AUTHORITY_LIFETIME * 0.7) == "renew it soon"
     assert told.state(NOW + AUTHORITY_LIFETIME) == "expired"
+
+
+async def test_the_authoritys_key_may_live_out_of_the_principals_reach(
+    store: EmbeddedStore, pki: Pki
+) -> None:
+    await pki.init(now=NOW, key_type=KeyType.EC, replace=False, key_secret="elsewhere/fleet-key")
+    secret = await store.get(SECRETS, name=names.AGENT_CA_SECRET, namespace="argocd")
+    assert set(secret["data"]) == {"ca.crt"}
+    pair, authority = await pki.issue_client("agent-1", now=NOW, key_type=KeyType.EC)
+    assert verifies(authority, pair.leaf, now=NOW)
+    source = Secrets(store=store, namespace="argocd", pair="", authorities=names.AGENT_CA_SECRET)
+    assert (await source.load()).roots == authority
+
+
+async def test_a_place_for_the_key_that_is_none_is_refused(pki: Pki) -> None:
+    with pytest.raises(CallError, match="NAMESPACE/NAME"):
+        await pki.init(now=NOW, key_type=KeyType.EC, replace=False, key_secret="fleet-key")

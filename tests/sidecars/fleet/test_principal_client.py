@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,12 @@ from tests.sidecars.wire.pki import CLIENT, issue
 class NoServices:
     """Of an API server that proxies nothing."""
 
-    async def ask_service(self, service: str, path: str, *, namespace: str) -> Any:
+    async def account_token(self, account: str, *, namespace: str, audience: str, seconds: int) -> str:
+        raise AssertionError(f"asked for a token of {namespace}/{account}")
+
+    async def ask_service(
+        self, service: str, path: str, *, namespace: str, headers: Mapping[str, str] | None = None
+    ) -> Any:
         raise AssertionError(f"asked for {service}{path} in {namespace}")
 
 
@@ -53,13 +58,14 @@ async def test_a_running_principal_tells_its_agents(tmp_path: Path) -> None:
             health_host="127.0.0.1",
             health_port=0,
             metrics_port=0,
+            pages_port=0,
         ),
     )
     running = asyncio.ensure_future(process.run())
     try:
         async with asyncio.timeout(PATIENCE):
             await process.listening.wait()
-        url = f"http://127.0.0.1:{process.metrics.port}/"
+        url = f"http://127.0.0.1:{process.pages.port}/"
         told = await ask_principal(NoServices(), namespace="argocd", service="principal:8000", url=url)
         assert (told.problem, told.standings) == ("", {})  # nobody has come yet
     finally:
@@ -74,6 +80,7 @@ async def api_server(tmp_path: Path, *, service: str, port: int) -> AsyncIterato
     """
 
     async def proxied(request: web.Request) -> web.Response:
+        assert request.headers["Tiphys-Token"] == "the reader's"
         async with (
             ClientSession() as session,
             session.get(f"http://127.0.0.1:{port}/{request.match_info['path']}") as answer,
@@ -81,7 +88,12 @@ async def api_server(tmp_path: Path, *, service: str, port: int) -> AsyncIterato
             body = await answer.read()
             return web.Response(status=answer.status, body=body, content_type=answer.content_type)
 
+    async def token(_request: web.Request) -> web.Response:
+        return web.json_response({"status": {"token": "the reader's"}})
+
     application = web.Application()
+    account = "/api/v1/namespaces/argocd/serviceaccounts/tiphys-principal-reader/token"
+    application.router.add_post(account, token)
     application.router.add_get(f"/api/v1/namespaces/argocd/services/{service}/proxy/{{path:.*}}", proxied)
     runner = web.AppRunner(application)
     await runner.setup()
@@ -111,11 +123,11 @@ async def test_a_principals_agents_are_asked_for_through_the_api_servers_proxy(t
     hub, workload = EmbeddedStore(namespaces=["argocd", "agent-a"]), EmbeddedStore(namespaces=["argocd"])
     pki = processes.Pki()
     await Hub(hub).know("agent-a")
-    service = "argocd-agent-principal-metrics:8000"
+    service = "tiphys-principal-agents:8004"
     async with (
         processes.principal(hub, pki) as principal,
         processes.connected_agent(workload, pki, name="agent-a", port=principal.port),
-        api_server(tmp_path, service=service, port=principal.metrics.port) as store,
+        api_server(tmp_path, service=service, port=principal.pages.port) as store,
     ):
         await until(lambda: principal.principal is not None and len(principal.principal.known_agents) == 1)
         told = await ask_principal(store, namespace="argocd", service=service, url=None)

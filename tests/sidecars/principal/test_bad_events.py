@@ -8,13 +8,14 @@ from typing import Any
 import orjson
 import pytest
 
+from argocd import names
 from argocd.agents.vocabulary import PREFIX, Message, Mode, Target
 from kube.embedded import AdmissionRequest, Admitted, EmbeddedStore, Hooks
 from kube.errors import InvalidError
-from kube.resources import APP_PROJECTS, APPLICATIONS
+from kube.resources import APP_PROJECTS, APPLICATIONS, SECRETS
 from sidecars.wire.events import Event, heartbeat, object_event
 from tests.sidecars.pair_in_memory import ARGOCD, Pair, application, project, until
-from tests.sidecars.scripted_ends import AGENT, acknowledged, scripted
+from tests.sidecars.scripted_ends import AGENT, acknowledged, scripted, scripted_agent
 
 
 def raw(payload: bytes, *, kind: str = Message.SPEC_UPDATE, target: str = Target.PROJECT) -> Event:
@@ -75,6 +76,38 @@ async def test_an_autonomous_agent_cannot_touch_another_ones_mirrors_or_native_p
         for message in (Message.CREATE, Message.SPEC_UPDATE, Message.DELETE):
             await acknowledged(pipe, object_event(message, target=Target.PROJECT, obj=told))
         assert await hub.store.get(APP_PROJECTS, name="agent-a-web", namespace=ARGOCD) == native
+
+
+async def test_an_agent_cannot_take_the_mirror_of_another_one_by_its_uid() -> None:
+    """`agent-a` + `b-c` is the name of `agent-a-b` + `c`, and a uid stands in the mirror for every reader."""
+    async with scripted(Mode.AUTONOMOUS) as (hub, pipe):
+        mirror = project("agent-a-b-c")
+        mirror["metadata"]["annotations"] = {names.SOURCE_UID: "the-uid"}
+        mirror["spec"] |= {"sourceNamespaces": ["agent-a-b"]}
+        own = await hub.store.create(APP_PROJECTS, mirror, namespace=ARGOCD)
+        told = project("b-c")
+        told["metadata"] |= {"uid": "the-uid", "resourceVersion": "1"}
+        for message in (Message.CREATE, Message.SPEC_UPDATE, Message.DELETE):
+            await acknowledged(pipe, object_event(message, target=Target.PROJECT, obj=told))
+        assert await hub.store.get(APP_PROJECTS, name="agent-a-b-c", namespace=ARGOCD) == own
+
+
+async def test_an_agent_takes_no_secret_that_is_not_a_repositorys() -> None:
+    store = EmbeddedStore(namespaces=[ARGOCD])
+    async with scripted_agent(store, mode=Mode.MANAGED) as pipe:
+        for kind in ("cluster", "repository"):
+            secret = {
+                "metadata": {
+                    "name": kind,
+                    "uid": kind,
+                    "resourceVersion": "1",
+                    "labels": {names.SECRET_TYPE: kind},
+                },
+                "data": {"url": "aHR0cHM6Ly9naXQ="},
+            }
+            await acknowledged(pipe, object_event(Message.CREATE, target=Target.REPOSITORY, obj=secret))
+        there = await store.list(SECRETS, namespace=ARGOCD)
+        assert [item["metadata"]["name"] for item in there.items] == ["repository"]
 
 
 async def test_a_heartbeat_and_a_counter_are_taken() -> None:

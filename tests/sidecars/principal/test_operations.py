@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import pytest
+
 from argocd.agents.vocabulary import Message, Target
+from kube.errors import InvalidError
 from kube.store import Object
 from sidecars.principal.operations import Operations, place_of
 from sidecars.wire.events import Event, object_event
@@ -68,7 +71,8 @@ def test_only_of_an_operation_that_it_has_had_the_agent_can_say_that_it_is_over(
 def test_what_the_agent_told_of_itself_is_no_news_to_it() -> None:
     operations, idle, busy = Operations(), application(), application(version=2, operation=SYNC)
     assert operations.as_known(idle, busy) == idle
-    operations.told(busy, place=place_of(busy))
+    with operations.telling(busy, place=place_of(busy)):
+        pass
     known = operations.as_known(idle, busy)
     assert known is not None
     assert known["operation"] == SYNC
@@ -76,3 +80,24 @@ def test_what_the_agent_told_of_itself_is_no_news_to_it() -> None:
     operations.forget(place_of(busy))
     assert operations.as_known(idle, busy) == idle
     assert operations.is_pending(busy)
+
+
+def test_what_was_not_written_was_not_told() -> None:
+    operations, idle, busy = Operations(), application(), application(version=2, operation=SYNC)
+    with (
+        pytest.raises(InvalidError),
+        operations.telling(busy, place=place_of(busy)),
+    ):
+        raise InvalidError("the API server says no")
+    assert operations.as_known(idle, busy) == idle
+    assert operations.is_pending(busy)
+
+
+def test_of_an_applications_operations_the_last_few_are_remembered() -> None:
+    operations = Operations()
+    told = [application(operation={"sync": {"revision": str(number)}}) for number in range(100)]
+    for item in told:
+        with operations.telling(item, place=place_of(item)):
+            pass
+    assert not operations.is_pending(told[-1])
+    assert operations.is_pending(told[0])

@@ -52,7 +52,7 @@ class OpenGate:
         self.admitted.append(admission)
         return self.objection
 
-    def knows(self, agent: str) -> str | None:
+    def knows(self, agent: str, mode: Mode) -> str | None:
         return f"{agent} is no agent of ours" if agent in self.strangers else None
 
     def accepts_streams(self) -> str | None:

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from argocd.agents.vocabulary import Mode
 from certs.key_pair import Material, fingerprint
 from sidecars.wire.auth.blocklist import Blocklist
+from sidecars.wire.auth.tokens import Holder
 from sidecars.wire.auth.trust import Trust
 from sidecars.wire.capabilities import Capabilities
 from sidecars.wire.server.sessions import AuthenticatedAgent, OpenStreams
@@ -156,13 +157,14 @@ async def test_a_thousand_streams_are_rechecked_without_holding_up_the_loop() ->
     sessions = OpenStreams(now=lambda: datetime.now(UTC))
     trust = Trust(AUTHORITY.pem, now=lambda: datetime.now(UTC))
     peer = AuthenticatedAgent(
-        name="agent-1",
-        mode=Mode.MANAGED,
+        holder=Holder("agent-1", Mode.MANAGED),
         announced=Capabilities(),
         shown=(AGENT.certificate.public_bytes(Encoding.DER),),
     )
     managers = [
-        sessions.opened(AuthenticatedAgent(name=f"a{number}", mode=peer.mode, shown=peer.shown), max_age=60)
+        sessions.opened(
+            AuthenticatedAgent(holder=Holder(f"a{number}", peer.mode), shown=peer.shown), max_age=60
+        )
         for number in range(1000)
     ]
     for manager in managers:

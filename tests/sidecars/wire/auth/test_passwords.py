@@ -64,7 +64,7 @@ def test_comments_are_skipped_and_bad_lines_are_reported_by_number() -> None:
 async def test_accounts_are_swapped_for_later_logins() -> None:
     checked = method()
     checked.swap(Accounts.parse(""))
-    assert not checked.knows("agent-1")
+    assert not checked.seal("agent-1")
     with pytest.raises(IdentityError):
         await checked.identify(evidence("agent-1", "right"))
 

@@ -1,0 +1,99 @@
+"""Who may read what a sidecar tells of others: whoever is on its own loopback, and whoever the API server vouches for.
+
+The API server's proxy takes the caller's own credentials off a request, so the caller sends a token of its own in
+another header. It is asked about by TokenReview, for our audience alone, and its user by SubjectAccessReview: he needs
+the right by which the proxy let him through, `get` on `services/proxy`.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from ipaddress import ip_address
+
+from argocd import names
+from argocd.reading import mapping, sequence, text, value
+from kube.errors import ApiError
+from kube.resources import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
+from kube.store import Object, Store
+from tiphys import logs
+from tiphys.http_server import HttpPage, HttpRefusal
+
+# Tokens of API servers have 1 to 2 KiB.
+MAX_TOKEN_LENGTH = 8 * 1024
+# Each costs the API server two questions; operators ask now and then.
+SIDE_BY_SIDE = 4
+REVIEW_SECONDS = 4.0
+
+_ANONYMOUS = HttpPage(b"a token is needed: ask by tiphys agents\n", status=401)
+_NOT_ALLOWED = HttpPage(b"not allowed\n", status=403)
+_BUSY = HttpPage(b"too many questions at once\n", status=429)
+_UNKNOWN = HttpPage(b"the API server does not say who you are\n", status=503)
+
+log = logs.get_logger()
+
+
+class PageAccess(HttpRefusal):
+    def __init__(self, store: Store, *, namespace: str, service: str) -> None:
+        self._store = store
+        self._namespace = namespace
+        self._service = service
+        self._under_way = 0
+
+    async def refusal(self, *, address: str, headers: Mapping[str, str]) -> HttpPage | None:
+        if _is_loopback(address):
+            return None
+        token = headers.get(names.PAGE_TOKEN_HEADER, "")
+        if not 0 < len(token) <= MAX_TOKEN_LENGTH:
+            return _ANONYMOUS
+        if self._under_way >= SIDE_BY_SIDE:
+            return _BUSY
+        self._under_way += 1
+        try:
+            async with asyncio.timeout(REVIEW_SECONDS):
+                return await self._judged(token)
+        except (ApiError, TimeoutError) as error:
+            log.warning("a caller's token was not reviewed", **{logs.ERROR: logs.describe(error)})
+            return _UNKNOWN
+        finally:
+            self._under_way -= 1
+
+    async def _judged(self, token: str) -> HttpPage | None:
+        body: Object = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenReview",
+            "spec": {"token": token, "audiences": [names.PAGE_AUDIENCE]},
+        }
+        told = await self._store.create(TOKEN_REVIEWS, body)
+        known = value(told, "status", "authenticated") is True
+        # An API server that knows no audiences answers for its own: that token was not meant for us.
+        if not known or names.PAGE_AUDIENCE not in sequence(told, "status", "audiences"):
+            return _ANONYMOUS
+        return None if await self._may_read(mapping(told, "status", "user")) else _NOT_ALLOWED
+
+    async def _may_read(self, user: Mapping[str, object]) -> bool:
+        attributes = {
+            "verb": "get",
+            "resource": "services",
+            "subresource": "proxy",
+            "namespace": self._namespace,
+            "name": self._service,
+        }
+        body: Object = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {
+                "user": text(user, "username"),
+                "uid": text(user, "uid"),
+                "groups": list(sequence(user, "groups")),
+                "resourceAttributes": attributes,
+            },
+        }
+        return value(await self._store.create(SUBJECT_ACCESS_REVIEWS, body), "status", "allowed") is True
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return False
+    mapped = getattr(found, "ipv4_mapped", None)
+    return (mapped or found).is_loopback
