@@ -78,7 +78,7 @@ class Principal:
         writer = MirrorWriter(store)
         self._workqueue = WorkQueue(timing=timing)
         self._guard = DriftGuard(writer=writer, workqueue=self._workqueue)
-        sender = Sender(self.known_agents, principal_uid=principal_uid)
+        sender = Sender(self.known_agents, principal_uid=principal_uid, namespace=settings.namespace)
         self._outgoing = PrincipalOutgoing(
             self.hub_state,
             self.known_agents,
