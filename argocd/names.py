@@ -62,6 +62,7 @@ POST_DELETE_FINALIZER = "post-delete-finalizer.argocd.argoproj.io"
 
 ARGOCD_CM = "argocd-cm"
 ARGOCD_CMD_PARAMS_CM = "argocd-cmd-params-cm"
+ARGOCD_RBAC_CM = "argocd-rbac-cm"
 ARGOCD_GPG_KEYS_CM = "argocd-gpg-keys-cm"
 
 TRACKING_METHOD_KEY = "application.resourceTrackingMethod"

@@ -1,11 +1,14 @@
 """Remembers what was found out about short texts: users write the same ones again and again.
 
-A long text is worked out each time, or remembered among few others, so that nobody can fill the memory.
+A long text is worked out each time, or remembered among few others, so that nobody can fill the memory. The steps that
+an answer took (`argocd.budget`) are remembered with it and charged each time.
 """
 
 from collections.abc import Callable
-from functools import lru_cache, update_wrapper
+from functools import lru_cache, partial, update_wrapper
 from typing import Any, Protocol, TypeVar, TypeVarTuple, cast
+
+from argocd.budget import measured, spend
 
 Arguments = TypeVarTuple("Arguments")
 Found = TypeVar("Found")
@@ -31,15 +34,22 @@ def remembered(
     """
 
     def decorate(function: Callable[[*Arguments], Found]) -> RememberedFunction[*Arguments, Found]:
-        short: Any = lru_cache(maxsize=most)(function)
-        long: Any = lru_cache(maxsize=most_long)(function) if most_long else function
+        work = partial(measured, function)
+        short: Any = lru_cache(maxsize=most)(work)
+        long: Any = lru_cache(maxsize=most_long)(work) if most_long else work
 
         # Each is as fast as the same line written out where it is needed.
         def by_first(*args: Any) -> Any:
-            return (short if len(args[0]) <= longest else long)(*args)
+            answer, steps = (short if len(args[0]) <= longest else long)(*args)
+            if steps:
+                spend(steps)
+            return answer
 
         def by_length(*args: Any) -> Any:
-            return (short if measure(*args) <= longest else long)(*args)
+            answer, steps = (short if measure(*args) <= longest else long)(*args)
+            if steps:
+                spend(steps)
+            return answer
 
         measure: Any = length
         asked: Any = update_wrapper(by_length if length else by_first, function)

@@ -80,6 +80,8 @@ def _judge_few(
     surroundings = known.surroundings(configuration)
     for manifest in waiting:
         body = in_default_namespace(manifest.body, configuration)
-        judgements = judge(Case(kind=kind_of(body), object=body, surroundings=surroundings), today=today)
+        judgements = judge(
+            Case(kind=kind_of(body), object=body, surroundings=surroundings, written=True), today=today
+        )
         result.findings += [placed_in(manifest, judgement) for judgement in judgements]
     return result

@@ -36,6 +36,6 @@ class FileCheck:
             if needs_the_others(found.body):
                 told.waiting.append(found)
                 continue
-            case = Case(kind=Kind.ANY, object=found.body, surroundings=self._alone)
+            case = Case(kind=Kind.ANY, object=found.body, surroundings=self._alone, written=True)
             told.findings += [placed_in(found, judgement) for judgement in judge(case, today=self._today)]
         return told

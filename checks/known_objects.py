@@ -11,9 +11,7 @@ from argocd.judging.kinds import kind_of
 from argocd.settings.argocd_cm import read_settings
 from checks.manifests import Object
 
-_IN_ARGOCD_NAMESPACE = frozenset(
-    {Kind.PROJECT, Kind.APPLICATION, Kind.APPLICATION_SET, Kind.REPOSITORY, Kind.CLUSTER, Kind.ARGOCD_CM}
-)
+_IN_ARGOCD_NAMESPACE = frozenset(Kind) - {Kind.ANY}
 _TRACKING_ANNOTATIONS = frozenset({names.TRACKING_ID, names.PROPOSED_TRACKING_ID, names.INSTALLATION_ID})
 """Annotations of any object that Argo CD's settings give their meaning."""
 
@@ -42,7 +40,7 @@ class KnownObjects:
             directory.know(Shelf.SECRETS)
         elif kind is Kind.ARGOCD_CM:
             self.settings = thing
-        elif _is_parameters(thing):
+        elif kind is Kind.PARAMETERS_CM:
             self.parameters = thing
         elif reading.text(thing, "kind") == "ServiceAccount":
             directory.put_account(thing)
@@ -69,7 +67,6 @@ def needs_the_others(thing: Object) -> bool:
     """Whether a verdict on an object needs the rest of the run, or the rest may ask for it."""
     return (
         kind_of(thing) is not Kind.ANY
-        or _is_parameters(thing)
         or reading.text(thing, "kind") == "ServiceAccount"
         or not _TRACKING_ANNOTATIONS.isdisjoint(reading.mapping(thing, "metadata", "annotations"))
     )
@@ -81,8 +78,3 @@ def in_default_namespace(thing: Object, configuration: Configuration) -> Object:
     if "namespace" in metadata or kind_of(thing) not in _IN_ARGOCD_NAMESPACE:
         return thing
     return {**thing, "metadata": {**metadata, "namespace": configuration.argocd.namespace}}
-
-
-def _is_parameters(thing: Object) -> bool:
-    name = reading.text(thing, "metadata", "name")
-    return reading.text(thing, "kind") == "ConfigMap" and name == names.ARGOCD_CMD_PARAMS_CM

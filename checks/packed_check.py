@@ -53,7 +53,9 @@ def judge_many(
     surroundings = known.surroundings(configuration)
     wrong: dict[str, dict[Position, tuple[str, list[Judgement]]]] = {}
     for file, position, kind, body in waiting:
-        judgements = judge(Case(kind=Kind(kind), object=body, surroundings=surroundings), today=today)
+        judgements = judge(
+            Case(kind=Kind(kind), object=body, surroundings=surroundings, written=True), today=today
+        )
         if judgements:
             wrong.setdefault(file, {})[position] = (name_of(body), judgements)
     for file, found in wrong.items():

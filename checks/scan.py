@@ -22,9 +22,10 @@ from checks.findings import CheckResult, name_of, placed
 from checks.known_objects import KnownObjects
 from checks.manifests import Place, Unreadable
 from checks.survey import Listing, survey
+from kube import queries
 from kube.errors import ForbiddenError, NotFoundError
 from kube.projections import shared
-from kube.resources import APP_PROJECTS, APPLICATION_SETS, APPLICATIONS, SECRETS
+from kube.resources import APP_PROJECTS, APPLICATION_SETS, APPLICATIONS, CONFIG_MAPS, SECRETS
 from kube.store import Object, Resource, Store
 
 ALONE: Sequence[Rule] = tuple(rule for rule in CATALOGUE if not rule.neighbours)
@@ -76,8 +77,13 @@ class Scan:
         self._scanned.notes = known.notes
         surroundings = known.surroundings(self._configuration)
         listing = Listing(self._store, self._configuration.argocd.namespace, known.notes)
-        if known.settings is not None:
-            self._judge(known.settings, surroundings, CATALOGUE)
+        namespace = self._configuration.argocd.namespace
+        policies = await queries.find(
+            self._store, CONFIG_MAPS, name=names.ARGOCD_RBAC_CM, namespace=namespace
+        )
+        for settings in (known.settings, policies, known.parameters):
+            if settings is not None:
+                self._judge(settings, surroundings, CATALOGUE)
         await self._applications(listing, known, surroundings)
         for resource, pages in self._others(listing):
             await self._all(resource, pages, surroundings)

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from argocd import names
-from argocd.reading import mapping, text, value
+from argocd.reading import mapping, sequence, text
 
 
 class Mismatch(StrEnum):
@@ -153,15 +153,20 @@ def repository_action(
 def mirror_action(existing: Mapping[str, Any] | None, mirror: Mapping[str, Any]) -> IdentityAction:
     """What a principal does with the mirror of an autonomous agent's project or Application.
 
-    Its name may be taken: by a native object, or by the mirror of another agent (`a` + `b-c`, `a-b` + `c`).
+    Its name may be taken: by a native object, or by the mirror of another agent (`a` + `b-c`, `a-b` + `c`). The uid
+    proves nothing there: it is the sender's word, and every reader of the mirror knows it.
     """
     if existing is None:
         return IdentityAction.CREATE
     if not is_managed(existing):
         return IdentityAction.REFUSE
-    namespaces = value(existing, "spec", "sourceNamespaces")
-    same_agent = namespaces == value(mirror, "spec", "sourceNamespaces")
-    return IdentityAction.UPDATE if same_agent or matches_source(existing, mirror) else IdentityAction.REFUSE
+    same_agent = _agent_of(existing) == _agent_of(mirror)
+    return IdentityAction.UPDATE if same_agent else IdentityAction.REFUSE
+
+
+def _agent_of(mirror: Mapping[str, Any]) -> Any:
+    """Of a project's mirror; an Application's lives in the agent's namespace, which nobody else writes to."""
+    return next(iter(sequence(mirror, "spec", "sourceNamespaces")), None)
 
 
 def deletion_action(*, exists: bool, managed: bool) -> IdentityAction | None:

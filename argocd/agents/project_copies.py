@@ -162,19 +162,22 @@ def _without_repetitions(destinations: list[dict[str, Any]]) -> list[dict[str, A
 def role_line(line: str, *, role: str, original: str, prefixed: str, namespace: str) -> str:
     """One policy of a role as it must read once the project has its prefixed name.
 
-    The subject gets the new name; an object of two parts gets the namespace that the applications live
-    in. A line about another role or another project stays as it is.
+    The subject gets the new name where it stands; an object of two parts gets the namespace that the
+    applications live in. A line about another role, another project or no project stays as it is.
     """
     fields = line.split(",")
     if len(fields) != _POLICY_FIELDS or fields[0].strip() != "p":
         return line
     if fields[2].strip() not in _NAMESPACED_RESOURCES:
         return line
-    subject = fields[1].strip().split(":")
+    written = fields[1].strip()
+    subject = written.split(":")
+    if not written.startswith("proj:"):
+        return line
     if len(subject) == _SUBJECT_PARTS:
         if subject != ["proj", original, role]:
             return line
-        fields[1] = f" proj:{prefixed}:{role}"
+        fields[1] = fields[1].replace(written, f"proj:{prefixed}:{role}")
     target = fields[4].strip().split("/")
     if len(target) == _OBJECT_PARTS:
         if target[0] != original:

@@ -1,13 +1,13 @@
 """An ApplicationSet as its controller reads it: generators, the names they give, the rollout's steps."""
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from argocd import names, reading
 from argocd.applications.destinations import resolve
 from argocd.applications.sources import SourceProblem, project_of
+from argocd.budget import spend
 from argocd.judging.neighbours import Neighbours
 
 GENERATORS = (
@@ -29,11 +29,8 @@ _DEEPEST = 2
 
 TEMPLATE_MARK = "{{"
 
-_MAX_NAME_TEMPLATE = 1024
-"""Four times the longest name: nobody's template is longer, and each element pays for its length."""
-
-# One variable and nothing else: what needs the template engine's functions is not guessed at.
-_VARIABLE = re.compile(r"\{\{-?\s*\.?([A-Za-z0-9_][A-Za-z0-9_.-]*)\s*-?\}\}")
+_LOOKING = 5
+"""Steps to see which generators an entry holds."""
 
 Located = tuple[str, Mapping[str, Any]]
 
@@ -52,7 +49,8 @@ def children(path: str, generator: Mapping[str, Any], combination: str) -> Itera
     return _located(inner, f"{path}.{combination}.generators")
 
 
-def _located(found: Any, path: str) -> Iterator[Located]:
+def _located(found: Sequence[Any], path: str) -> Iterator[Located]:
+    spend(_LOOKING * len(found))
     for index, item in enumerate(found):
         yield f"{path}[{index}]", item if isinstance(item, Mapping) else {}
 
@@ -146,41 +144,8 @@ def _merge_size(at: str, size: int, *, keys: Sequence[Any]) -> Iterator[SourcePr
         yield SourceProblem(f"{at}.mergeKeys", "no merge keys were specified, Merge requires at least one")
 
 
-def static_names(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The names that list generators will give, each with its element's path, where they can be told.
-
-    A patch, a template of the generator's own or anything but plain variables in the name hides them.
-    """
-    pattern = name_template(spec)
-    if not is_templated(pattern) or len(pattern) > _MAX_NAME_TEMPLATE or spec.get("templatePatch"):
-        return
-    for path, generator in generators(spec):
-        if kinds_of(generator) != ["list"] or reading.text(generator, "list", "template", "metadata", "name"):
-            continue
-        if generator.get("selector") is not None:
-            continue
-        for index, element in enumerate(reading.sequence(generator, "list", "elements")):
-            name = _rendered(pattern, element)
-            if name:
-                yield f"{path}.list.elements[{index}]", name
-
-
 def name_template(spec: Mapping[str, Any]) -> str:
     return reading.text(spec, "template", "metadata", "name")
-
-
-def _rendered(pattern: str, element: Any) -> str:
-    """The name, or nothing where it cannot be told."""
-    missing = False
-
-    def fill(found: re.Match[str]) -> str:
-        nonlocal missing
-        text = reading.text(element, *found[1].split("."))
-        missing = missing or not text
-        return text
-
-    name = _VARIABLE.sub(fill, pattern)
-    return "" if missing or is_templated(name) else name
 
 
 def may_give_several(spec: Mapping[str, Any]) -> bool:

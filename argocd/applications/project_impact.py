@@ -1,11 +1,14 @@
 """What an update or a deletion of a project does to the applications that use it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from argocd import names, reading
 from argocd.applications.sources import repositories
+from argocd.budget import DEFAULT_STEPS, BudgetExceededError, StepBudget
 from argocd.globs import Verdict
 from argocd.judging.neighbours import KnownCluster
 from argocd.projects.permissions import (
@@ -18,6 +21,10 @@ from argocd.projects.permissions import (
 Application = Mapping[str, Any]
 Resolve = Callable[[Mapping[str, Any]], KnownCluster | None]
 """The cluster that a destination means, or None where it means none or is not known."""
+
+
+SHARE = DEFAULT_STEPS // 5
+"""Steps of a review that may go into what its neighbours need: thousands of applications and a hundred patterns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,35 +63,49 @@ def impact_of(
     control_plane: str,
     project_clusters: Sequence[KnownCluster] | None = (),
 ) -> Impact:
-    """What was wrong before is not counted."""
-    sources, destinations, namespaces = [], [], []
-    for application in applications:
-        name = reading.text(application, "metadata", "name")
-        spec = reading.mapping(application, "spec")
-        for _, url, _ in repositories(spec):
-            if _is_lost(source_permitted, old, new, url):
-                sources.append(name)
-                break
-        destination = reading.mapping(spec, "destination")
-        cluster = resolve(destination)
-        if cluster is not None and _is_lost(
+    """What was wrong before is not counted, and what would take too long to find out is not looked for.
+
+    How many applications there are is not the writer's doing, and tenants could make them many: so the work has a share
+    of the review's budget, and when that is used up the rest is left out.
+    """
+
+    # Applications ask the same things again and again.
+    @cache
+    def source_lost(url: str) -> bool:
+        return _is_lost(source_permitted, old, new, url)
+
+    @cache
+    def destination_lost(server: str, name: str, namespace: str) -> bool:
+        return _is_lost(
             destination_permitted,
             old,
             new,
-            server=cluster.server,
-            name=cluster.name,
-            namespace=reading.text(destination, "namespace"),
+            server=server,
+            name=name,
+            namespace=namespace,
             project_clusters=project_clusters,
-        ):
-            destinations.append(name)
-        if _is_lost(
-            application_namespace_permitted,
-            old,
-            new,
-            namespace=reading.text(application, "metadata", "namespace"),
-            control_plane=control_plane,
-        ):
-            namespaces.append(name)
+        )
+
+    @cache
+    def namespace_lost(namespace: str) -> bool:
+        return _is_lost(
+            application_namespace_permitted, old, new, namespace=namespace, control_plane=control_plane
+        )
+
+    sources, destinations, namespaces = [], [], []
+    with suppress(BudgetExceededError), StepBudget(SHARE):
+        for application in applications:
+            name = reading.text(application, "metadata", "name")
+            spec = reading.mapping(application, "spec")
+            if any(source_lost(url) for _, url, _ in repositories(spec)):
+                sources.append(name)
+            destination = reading.mapping(spec, "destination")
+            cluster = resolve(destination)
+            namespace = reading.text(destination, "namespace")
+            if cluster is not None and destination_lost(cluster.server, cluster.name, namespace):
+                destinations.append(name)
+            if namespace_lost(reading.text(application, "metadata", "namespace")):
+                namespaces.append(name)
     return Impact(tuple(sources), tuple(destinations), tuple(namespaces))
 
 

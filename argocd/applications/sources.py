@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from argocd import names, reading
+from argocd.budget import spend
 
 _NOTHING: Mapping[str, Any] = {}
 
@@ -48,10 +49,22 @@ def plain_sources(spec: Mapping[str, Any], *, at: str = "spec") -> Iterator[tupl
     if is_hydrated(spec):
         return
     if has_multiple_sources(spec):
-        for index, source in enumerate(reading.sequence(spec, "sources")):
+        listed = reading.sequence(spec, "sources")
+        spend(len(listed))
+        for index, source in enumerate(listed):
             yield f"{at}.sources[{index}]", source if isinstance(source, Mapping) else _NOTHING
     else:
         yield f"{at}.source", reading.mapping(spec, "source")
+
+
+def leaves_repository(path: str) -> bool:
+    """Whether any step leads above where the path begins."""
+    depth = 0
+    for step in path.split("/"):
+        depth += {"": 0, ".": 0, "..": -1}.get(step, 1)
+        if depth < 0:
+            return True
+    return False
 
 
 def repositories(spec: Mapping[str, Any], *, at: str = "spec") -> Iterator[tuple[str, str, str]]:

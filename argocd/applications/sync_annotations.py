@@ -4,6 +4,7 @@ It compares these texts exactly and says nothing about those it does not know.
 """
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from argocd import names, reading
@@ -72,5 +73,9 @@ def is_hook(annotations: Mapping[str, Any]) -> bool:
 
 def spelling(text: str, known: frozenset[str]) -> str:
     """The known text that differs in case and spaces alone, or nothing."""
-    wanted = text.replace(" ", "").lower()
-    return next((candidate for candidate in sorted(known) if candidate.lower() == wanted), "")
+    return _by_lower_case(known).get(text.replace(" ", "").lower(), "")
+
+
+@cache
+def _by_lower_case(known: frozenset[str]) -> dict[str, str]:
+    return {text.lower(): text for text in sorted(known, reverse=True)}

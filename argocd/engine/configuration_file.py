@@ -11,7 +11,7 @@ from typing import Any
 import re2
 
 from argocd import safe_yaml
-from argocd.engine.sections import ConfigurationProblem, ConfigurationSection, describe, did_you_mean
+from argocd.engine.sections import ConfigurationProblem, ConfigurationSection, describe
 from argocd.judging.case import Action, Profile
 from argocd.judging.configuration import (
     Agents,
@@ -23,6 +23,7 @@ from argocd.judging.configuration import (
     ImpersonationOptions,
     InstallationIds,
     NamespacePolicy,
+    ReviewLimits,
     Role,
     Tracking,
     TrackingFormat,
@@ -30,9 +31,13 @@ from argocd.judging.configuration import (
     group_of,
 )
 from argocd.rules.catalogue import CATALOGUE
+from argocd.spelling import did_you_mean
 
 AGENT_GROUP = "agent"
 """The group of `agents.identity` that holds the agent's name."""
+
+FEWEST_STEPS = 1000
+"""Of a budget: fewer would refuse objects of everyday size."""
 
 _VERSION = re.compile(r"v?(\d{1,9}(?:\.\d{1,9}){1,2})(?:[-+].*)?", re.ASCII)
 
@@ -52,6 +57,7 @@ def parse_configuration(data: Any) -> tuple[Configuration, list[ConfigurationPro
     top = ConfigurationSection(data, problems=problems)
     argocd, agents = top.section("argocd"), top.section("agents")
     tracking, impersonation = top.section("tracking"), top.section("impersonation")
+    limits = top.section("limits")
     configuration = Configuration(
         profile=top.choice("profile", Profile.RECOMMENDED),
         enforcement=top.choice("enforcement", Enforcement.ENFORCE),
@@ -81,8 +87,11 @@ def parse_configuration(data: Any) -> tuple[Configuration, list[ConfigurationPro
             behaviour=impersonation.choice("behaviour", Behaviour.RELEASE),
             check_writer=impersonation.flag("check-writer"),
         ),
+        limits=ReviewLimits(
+            review_steps=limits.number("review-steps", ReviewLimits().review_steps, least=FEWEST_STEPS)
+        ),
     )
-    for section in (top, argocd, agents, tracking, impersonation):
+    for section in (top, argocd, agents, tracking, impersonation, limits):
         section.close()
     return configuration, problems
 

@@ -1,21 +1,30 @@
-"""Asks the rules that have something to say about a case, and no others; `argocd.engine.plan` says which these are."""
+"""Asks the rules that have something to say about a case, and no others; `argocd.engine.plan` says which these are.
 
-from collections.abc import Mapping, Sequence
+It ends with what it has found when the budget of the review is used up (`argocd.budget`).
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
 from argocd import reading
+from argocd.budget import FINDING, BudgetExceededError, StepBudget
 from argocd.engine.plan import Group, plan_for
-from argocd.judging.case import Action, Case, Finding, Rule
+from argocd.engine.templates import TEMPLATE, template_findings
+from argocd.judging.case import Action, Case, Finding, Kind, Operation, Rule
 from argocd.judging.configuration import Exemption
+from argocd.judging.kinds import kind_of
 from argocd.judging.memo import nothing_found
 from argocd.judging.ratchet import changes_only_what_passes
 from argocd.judging.writers import is_kubernetes_cleaning_up
+from argocd.rules.any_object import TOO_COSTLY, too_costly
 from argocd.rules.catalogue import CATALOGUE
 
 MAX_MESSAGE = 1024
 """Characters of a message: it may quote a field of a megabyte, and a reader wants its beginning."""
+
+_SECRETS = frozenset({Kind.REPOSITORY, Kind.CLUSTER})
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +41,29 @@ class Judgement:
 
 def judge(case: Case, *, today: date, rules: Sequence[Rule] = CATALOGUE) -> list[Judgement]:
     """Everything that is wrong with the object, in the order of the rules; `today` ends exemptions."""
-    metadata = reading.mapping(case.object, "metadata")
-    if _always_passes(case, metadata):
+    if _always_passes(case):
         return []
     judgements: list[Judgement] = []
+    limits = case.surroundings.configuration.limits
+    try:
+        with StepBudget(limits.review_steps) as budget:
+            _ask(case, rules, judgements, budget)
+            if case.kind is Kind.APPLICATION_SET:
+                judgements += _of_template(case, rules)
+    except BudgetExceededError:
+        judgements += costs_too_much(case)
+    return weigh(judgements, case, today=today) if judgements else judgements
+
+
+def _ask(case: Case, rules: Sequence[Rule], judgements: list[Judgement], budget: StepBudget) -> None:
     alone: tuple[Any, ...] = (case,)
-    for notice, steps in _asked(case, rules, namespace=reading.text(metadata, "namespace")):
+    for notice, steps in _asked(case, rules):
         known = alone
         if notice is not None:
             try:
                 noticed = case.once(notice)
+            except BudgetExceededError:
+                raise
             except Exception as error:  # noqa: BLE001 - as below: each rule that needs it has failed, and says so
                 judgements += [_failure(rule, error) for _, rule, _ in steps]
                 continue
@@ -51,25 +73,56 @@ def judge(case: Case, *, today: date, rules: Sequence[Rule] = CATALOGUE) -> list
         for ask, rule, action in steps:
             try:
                 for finding in ask(*known):
+                    budget.spend(FINDING)
                     mild = action is Action.DENY and rule.mild_when is not None and case.once(rule.mild_when)
                     judgements.append(Judgement(finding, Action.WARN if mild else action))
+            except BudgetExceededError:
+                raise
             except Exception as error:  # noqa: BLE001 - one broken rule must not stop every write to a cluster
                 judgements.append(_failure(rule, error))
-    return weigh(judgements, case, today=today) if judgements else judgements
 
 
-def _asked(case: Case, rules: Sequence[Rule], *, namespace: str) -> tuple[Group, ...]:
-    plan = plan_for(case, rules, namespace=namespace)
-    agenda = plan.for_whole(case.object) if case.old is None else plan.for_change(case.old, case.object)
+def _of_template(case: Case, rules: Sequence[Rule]) -> list[Judgement]:
+    try:
+        return [Judgement(finding, action) for finding, _, action in template_findings(case, rules)]
+    except BudgetExceededError:
+        raise
+    except Exception as error:  # noqa: BLE001 - as above
+        broken = f"judging the template failed with {type(error).__name__}"
+        return [Judgement(Finding("applicationset/template-syntax", TEMPLATE, broken), Action.WARN)]
+
+
+def _asked(case: Case, rules: Sequence[Rule]) -> tuple[Group, ...]:
+    plan = plan_for(case, rules, namespace=reading.text(case.object, "metadata", "namespace"))
+    if case.old is None or _is_new_to_argocd(case, case.old):
+        agenda = plan.for_whole(case.object)
+    else:
+        agenda = plan.for_change(case.old, case.object)
     return agenda.fresh if agenda.looks and agenda.looks <= nothing_found(case) else agenda.groups
 
 
-def _always_passes(case: Case, metadata: Mapping[str, Any]) -> bool:
-    return (
-        metadata.get("deletionTimestamp") is not None
-        or (case.old is not None and reading.value(case.old, "metadata", "deletionTimestamp") is not None)
-        or is_kubernetes_cleaning_up(case.writer)
+def _is_new_to_argocd(case: Case, old: Any) -> bool:
+    """Whether a label makes a Secret what it was not: nobody has judged it as that, so nothing of it is old."""
+    return case.kind in _SECRETS and kind_of(old) is not case.kind
+
+
+def _always_passes(case: Case) -> bool:
+    """What Kubernetes cleans up; and a deletion that has begun may be asked for again."""
+    return is_kubernetes_cleaning_up(case.writer) or (
+        case.operation is Operation.DELETE
+        and reading.value(case.object, "metadata", "deletionTimestamp") is not None
     )
+
+
+def costs_too_much(case: Case) -> list[Judgement]:
+    """What is said of an object whose review has used up its budget."""
+    action = case.surroundings.configuration.action_for(
+        TOO_COSTLY, namespace=reading.text(case.object, "metadata", "namespace")
+    )
+    if action is Action.OFF or case.operation not in TOO_COSTLY.operations:
+        return []
+    mild = action is Action.DENY and TOO_COSTLY.mild_when is not None and TOO_COSTLY.mild_when(case)
+    return [Judgement(too_costly(case), Action.WARN if mild else action)]
 
 
 def _failure(rule: Rule, error: Exception) -> Judgement:

@@ -3,12 +3,13 @@
 Whoever reads asks for the keys it knows; `close` names the others. What is wrong is left at its default.
 """
 
-import difflib
-from collections.abc import Collection, ItemsView, Iterator, Mapping
+from collections.abc import ItemsView, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
 from typing import Any, TypeVar
+
+from argocd.spelling import did_you_mean
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
@@ -67,6 +68,15 @@ class ConfigurationSection:
         if value is not None and not isinstance(value, bool):
             self.complain(key, f"must be true or false, not {describe(value)}")
         return value is True
+
+    def number(self, key: str, default: int, *, least: int) -> int:
+        value = self.raw(key)
+        if value is None:
+            return default
+        if isinstance(value, int) and not isinstance(value, bool) and value >= least:
+            return value
+        self.complain(key, f"must be a whole number, {least} or more, not {describe(value)}")
+        return default
 
     def texts(self, key: str) -> tuple[str, ...]:
         items = self._list(key)
@@ -136,9 +146,3 @@ def describe(value: Any) -> str:
         return "true" if value else "false"
     shown = str(value)
     return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
-
-
-def did_you_mean(word: Any, known: Collection[str]) -> str:
-    """The end of a sentence about a word that is not known."""
-    nearest = difflib.get_close_matches(str(word)[:_SHOWN], known, n=1)
-    return f", did you mean {nearest[0]}?" if nearest else ""

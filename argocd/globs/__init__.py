@@ -10,8 +10,19 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
+from argocd.budget import measured, spend
 from argocd.globs.building import build
-from argocd.globs.matchers import Matcher, PanicError, Prefix, PrefixSuffix, Run, Suffix, Text
+from argocd.globs.matchers import (
+    AnyRunMatcher,
+    AnythingMatcher,
+    Matcher,
+    PanicError,
+    Prefix,
+    PrefixSuffix,
+    Run,
+    Suffix,
+    Text,
+)
 from argocd.globs.parsing import GlobError, TooCostlyError, parse
 from argocd.go import runes
 from argocd.remembered import remembered
@@ -46,8 +57,14 @@ class Glob:
             return Verdict.PANIC
         except TooCostlyError:
             return Verdict.HANG
+        finally:
+            spend(1 + (_MATCHING + run.steps if run.steps else 0))
 
 
+_MATCHING = 15
+"""Steps to hold a glob with several parts against a text; those of the parts come on top."""
+_COMPILING = 60
+"""Steps to compile the shortest of those that are more than text and a wildcard; more for each character."""
 _PLAIN = r"([^\\?*\[{\0\ufffd\ud800-\udfff]*)"
 _LITERAL = re.compile(_PLAIN)
 _SIMPLE = re.compile(rf"{_PLAIN}(\*{{0,2}}){_PLAIN}")
@@ -65,6 +82,7 @@ def _compiled(pattern: str, separators: str) -> Glob:
         left, stars, right = simple.groups()
         if (matcher := _shortcut(left, stars, right, separators)) is not None:
             return Glob(pattern, matcher)
+    spend(_COMPILING + 2 * len(pattern))
     try:
         return Glob(pattern, build(parse(pattern), separators))
     except GlobError as error:
@@ -78,11 +96,13 @@ def _shortcut(left: str, stars: str, right: str, separators: str) -> Matcher | N
     if not stars:
         return Text(runes.encode(left), len(left)) if left else None
     kept = tuple(runes.encode(one) for one in separators) if stars == "*" else ()
+    if not left and not right:
+        return AnyRunMatcher(kept) if kept else AnythingMatcher()
     if left and right:
         return None if kept else PrefixSuffix(runes.encode(left), runes.encode(right))
     if left:
         return Prefix(runes.encode(left), kept)
-    return Suffix(runes.encode(right), kept or None) if right else None
+    return Suffix(runes.encode(right), kept or None)
 
 
 def compile_error(pattern: str, separators: str = "") -> str:
@@ -93,13 +113,20 @@ def compile_error(pattern: str, separators: str = "") -> str:
 
 def match(pattern: str, text: str, separators: str = "") -> Verdict:
     if _LITERAL.fullmatch(pattern):
+        spend(1)
         return Verdict.YES if pattern == text else Verdict.NO
     # Not by `remembered`: it is asked most of all, and measuring two texts elsewhere makes it a tenth slower.
     if len(pattern) + len(text) <= _SHORT:
-        return _match(pattern, text, separators)
+        verdict, steps = _match(pattern, text, separators)
+        spend(steps)
+        return verdict
     return compiled(pattern, separators).match(text)
 
 
 @lru_cache(maxsize=16384)
-def _match(pattern: str, text: str, separators: str) -> Verdict:
+def _match(pattern: str, text: str, separators: str) -> tuple[Verdict, int]:
+    return measured(_held_against, pattern, text, separators)
+
+
+def _held_against(pattern: str, text: str, separators: str) -> Verdict:
     return compiled(pattern, separators).match(text)

@@ -7,6 +7,7 @@ trees around the last of the longest pieces.
 
 from collections.abc import Sequence
 
+from argocd import budget
 from argocd.globs import parsing
 from argocd.globs.matchers import (
     VARIES,
@@ -97,6 +98,7 @@ class _Building:
 
     def _spend(self, steps: int) -> None:
         self._steps += steps
+        budget.spend(2 * steps)  # what is glued and planted is compared on the way
         if self._steps > BUDGET or self._cost > COSTLY:
             raise parsing.TooCostlyError
 

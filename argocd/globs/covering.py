@@ -4,6 +4,7 @@ import re
 from functools import lru_cache
 
 from argocd import globs
+from argocd.budget import measured, spend
 
 _LITERAL_START = re.compile(r"[^*?\[\]{}\\]*")
 
@@ -18,13 +19,22 @@ def is_literal(pattern: str) -> bool:
 
 def covers(pattern: str, other: str) -> bool:
     """True only where every text that `other` matches is matched by `pattern`; False may mean "who knows"."""
+    spend(2)
     if pattern == other or pattern in {"*", "**"}:
         return True
-    return len(pattern) + len(other) <= LONGEST and _covers(pattern, other)
+    if len(pattern) + len(other) > LONGEST:
+        return False
+    answer, steps = _covers(pattern, other)
+    spend(steps)
+    return answer
 
 
 @lru_cache(maxsize=4096)
-def _covers(pattern: str, other: str) -> bool:
+def _covers(pattern: str, other: str) -> tuple[bool, int]:
+    return measured(_matches_all, pattern, other)
+
+
+def _matches_all(pattern: str, other: str) -> bool:
     if is_literal(other):
         return globs.match(pattern, other) is globs.Verdict.YES
     prefix, star, rest = pattern.partition("*")

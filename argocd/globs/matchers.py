@@ -5,9 +5,10 @@ piece answers as gobwas/glob 0.2.3 does, mistakes included: Argo CD's verdict is
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
+from argocd import budget
 from argocd.globs.parsing import TooCostlyError
 from argocd.go import runes
 
@@ -16,6 +17,8 @@ VARIES = -1
 
 BUDGET = 40_000
 """Steps that we take for one answer: about 30 ms. No pattern of a sane project takes a hundred."""
+LONG = 8192
+"""Bytes of a text: servers take no longer URLs. A step on a longer one may take longer, so there are fewer."""
 COSTLY = 100_000_000
 """Steps, remembered ones counted again, that keep gobwas/glob busy for more than a second."""
 
@@ -31,12 +34,14 @@ class PanicError(Exception):
 class Run:
     """One text on its way through a glob."""
 
-    __slots__ = ("_decoded", "cost", "data", "found", "known", "plain", "steps")
+    __slots__ = ("_decoded", "_most", "cost", "data", "found", "known", "plain", "steps")
 
     def __init__(self, text: str) -> None:
         self.data = runes.encode(text)
         self.plain = text.isascii()
         """Every byte is a character."""
+        own = BUDGET if len(self.data) <= LONG else BUDGET * LONG // len(self.data)
+        self._most = min(own, budget.left())
         self.steps = 0
         self.cost = 0
         self.known: dict[tuple[int, int, int], tuple[bool, int]] = {}
@@ -59,7 +64,7 @@ class Run:
     def spend(self, steps: int) -> None:
         self.steps += steps
         self.cost += steps
-        if self.steps > BUDGET or self.cost > COSTLY:
+        if self.steps > self._most or self.cost > COSTLY:
             raise TooCostlyError
 
     def characters(self, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -70,7 +75,10 @@ class Run:
             start += width
 
     def count(self, start: int, end: int) -> int:
-        return end - start if self.plain else sum(1 for _ in self.characters(start, end))
+        if self.plain:
+            return end - start
+        budget.spend(end - start)
+        return sum(1 for _ in self.characters(start, end))
 
     def cuts(self, start: int, end: int) -> Sequence[int]:
         """Every position where the stretch can be cut in two."""
@@ -135,10 +143,19 @@ class OneRune:
     negated: bool
     leaves_out: tuple[bytes, ...] | None
     """Of every character, the ones it does not take; None where it names those that it takes."""
+    _listed: frozenset[int] = field(init=False, repr=False, compare=False)
+    """Those of a list; a range has two ends."""
     length: ClassVar[int] = 1
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_listed", frozenset(low for low, high in self.ranges if low == high))
+
     def accepts(self, rune: int) -> bool:
-        return any(low <= rune <= high for low, high in self.ranges) != self.negated
+        return (rune in self._listed or self._is_between(rune)) != self.negated
+
+    def _is_between(self, rune: int) -> bool:
+        # A list has no range in it, and a range stands alone.
+        return not self._listed and bool(self.ranges) and self.ranges[0][0] <= rune <= self.ranges[0][1]
 
     def matches(self, run: Run, start: int, end: int) -> bool:
         rune, width = run.decode(start, end)

@@ -4,6 +4,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from argocd import budget
 from argocd.globs.matchers import NOWHERE, VARIES, Found, Matcher, PanicError, Run
 
 
@@ -104,6 +105,7 @@ def _stop(run: Run, at: int, end: int, length: int) -> int:
         if length == 0:
             return end
         return at + length if at + length <= end else -1
+    budget.spend(length)
     count, last = 0, at
     for last, _ in run.characters(at, end):  # noqa: B007 - the position is used after the loop
         count += 1

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import islice
-from typing import Any
 
 import re2
 
 from argocd import globs
+from argocd.budget import StepBudget, spend
+from argocd.charged_re2 import ChargedPattern
 from argocd.globs import Verdict, parsing
 from argocd.remembered import remembered
 
@@ -30,6 +31,10 @@ _VARIANTS = 6
 _MANY = 6
 """Wildcards in one pattern after which it is tried on a text that may take for ever."""
 _LONG_TEXT = 240
+_TRYING = 10
+"""Steps to make up a text and to look at it twice."""
+_ENOUGH = 50_000
+"""Steps after which no further text is tried: the patterns of people take hundreds."""
 _BRACES = re.compile(r"\\.|\[[^\]]*\]|[{}]", re.DOTALL)
 
 
@@ -60,8 +65,9 @@ def _surprises(pattern: str, separators: str) -> tuple[Surprise, ...]:
         return ()
     if sides := _ONE_STAR.fullmatch(pattern):
         return _overlap(glob, *sides.groups()) if "*" in pattern else ()
+    spend(len(pattern))
     tree = parsing.parse(pattern)
-    shown = list(_tried(tree, glob, separators))
+    shown = _tried(tree, glob, separators)
     # Beside a panic it does not matter what else the pattern might mean.
     grave = tuple(surprise for surprise in shown if surprise.kind is not SurpriseKind.MISLEADS)
     return grave or (*shown, *(Surprise(SurpriseKind.MISLEADS, note) for note in _notes(pattern, tree)))
@@ -101,28 +107,31 @@ def _misleads(text: str, *, matches: bool) -> Surprise:
     return Surprise(SurpriseKind.MISLEADS, f"to Argo CD this {said.format(shown)}")
 
 
-def _tried(tree: parsing.Sequence, glob: globs.Glob, separators: str) -> Iterator[Surprise]:
+def _tried(tree: parsing.Sequence, glob: globs.Glob, separators: str) -> list[Surprise]:
     """At most one surprise of each kind: the first text that shows it."""
-    textbook = _textbook(tree, separators)
-    shown: set[SurpriseKind] = set()
-    for text in dict.fromkeys([*_long_texts(tree), *_samples(tree, separators), ""]):
-        verdict = glob.match(text)
-        if verdict is Verdict.PANIC:
-            surprise = Surprise(SurpriseKind.PANICS, f"Argo CD panics when it compares this with '{text}'")
-        elif verdict is Verdict.HANG:
-            surprise = Surprise(
-                SurpriseKind.HANGS,
-                f"Argo CD would hang on this: comparing it with '{text[:20]}…' takes for ever",
-            )
-        elif bool(textbook.search(text)) != (verdict is Verdict.YES):
-            surprise = _misleads(text, matches=verdict is Verdict.YES)
-        else:
-            continue
-        if surprise.kind not in shown:
-            shown.add(surprise.kind)
-            yield surprise
-        if surprise.kind is SurpriseKind.HANGS:
-            return
+    shown: dict[SurpriseKind, Surprise] = {}
+    with StepBudget() as taken:
+        textbook = _textbook(tree, separators)
+        for text in dict.fromkeys([*_long_texts(tree), *_samples(tree, separators), ""]):
+            surprise = _surprise(text, glob, textbook)
+            if surprise is not None:
+                shown.setdefault(surprise.kind, surprise)
+            if SurpriseKind.HANGS in shown or taken.steps > _ENOUGH:
+                break
+    return list(shown.values())
+
+
+def _surprise(text: str, glob: globs.Glob, textbook: ChargedPattern) -> Surprise | None:
+    spend(_TRYING)
+    verdict = glob.match(text)
+    if verdict is Verdict.PANIC:
+        return Surprise(SurpriseKind.PANICS, f"Argo CD panics when it compares this with '{text}'")
+    if verdict is Verdict.HANG:
+        said = f"Argo CD would hang on this: comparing it with '{text[:20]}…' takes for ever"
+        return Surprise(SurpriseKind.HANGS, said)
+    if bool(textbook.search(text)) != (verdict is Verdict.YES):
+        return _misleads(text, matches=verdict is Verdict.YES)
+    return None
 
 
 def _long_texts(tree: parsing.Sequence) -> list[str]:
@@ -144,6 +153,7 @@ def _samples(tree: parsing.Sequence, separators: str) -> Iterator[str]:
 
 def _sequence_texts(sequence: parsing.Sequence, separators: str) -> Iterator[str]:
     """The plain case, then each part varied by itself, then all of them, then overlaps."""
+    spend(len(sequence.parts))
     options = [list(islice(_texts(part, separators), _VARIANTS)) for part in sequence.parts]
     plain = [texts[0] for texts in options]
     yield "".join(plain)
@@ -172,10 +182,10 @@ def _texts(part: parsing.Part, separators: str) -> Iterator[str]:
         case parsing.OneOfThese() | parsing.OneBetween():
             yield from _members(part)
         case parsing.Choice(branches):
-            # One text of each first, so that the last alternative is tried too.
-            for start, stop in ((0, 1), (1, None)):
-                for branch in branches:
-                    yield from islice(_texts(branch, separators), start, stop)
+            # One text of each first, so that every alternative is tried; nobody takes more than so many.
+            taken = [list(islice(_texts(branch, separators), _VARIANTS)) for branch in branches[:_VARIANTS]]
+            yield from (texts[0] for texts in taken)
+            yield from (text for texts in taken for text in texts[1:])
         case _:
             yield from _sequence_texts(part, separators)
 
@@ -191,9 +201,9 @@ def _members(part: parsing.OneOfThese | parsing.OneBetween) -> tuple[str, ...]:
     return (next(one for one in candidates if one not in part.characters),)
 
 
-def _textbook(tree: parsing.Sequence, separators: str) -> Any:
+def _textbook(tree: parsing.Sequence, separators: str) -> ChargedPattern:
     """What a reader takes the pattern for."""
-    return re2.compile(rf"(?s)\A(?:{_expression(tree, separators)})\z")
+    return ChargedPattern(rf"(?s)\A(?:{_expression(tree, separators)})\z")
 
 
 def _expression(part: parsing.Part, separators: str) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import pairwise
 
+from argocd.budget import spend
 from argocd.go import runes, strconv, time_zones
 from argocd.remembered import remembered
 
@@ -32,6 +33,8 @@ _LEAP_YEAR = 2024
 _SHORTEST_MONTH, _LONGEST_MONTH = 28, 31
 _LAST_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 """Of the months of a leap year."""
+_TIMES_AT_ONCE = 8
+"""That one step compares."""
 _STARS = frozenset("*?")
 _COMMAS = re.compile("[^,]+")
 _SHORT = 20
@@ -74,6 +77,7 @@ class Schedule:
         """Whether so much time can pass from one time to the next; of a schedule that does fire."""
         if len(self.hours) * len(self.minutes) * minutes < _DAY:
             return True
+        spend(len(self.hours) * len(self.minutes) // _TIMES_AT_ONCE)
         times = sorted(hour * 60 + minute for hour in self.hours for minute in self.minutes)
         gaps = [later - earlier for earlier, later in pairwise(times)]
         overnight = times[0] + _DAY - times[-1]
@@ -95,6 +99,7 @@ class Schedule:
         """From one day on which it fires to the next, over two leap years."""
         last = None
         for number in range(8 * 366):
+            spend(2)
             day = date(_LEAP_YEAR, 1, 1) + timedelta(days=number)
             if self._fires_on(day):
                 if last is not None:

@@ -7,12 +7,14 @@ malformed matches nothing.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 
+from argocd.budget import spend
 from argocd.go import runes
 from argocd.remembered import remembered
 
 _SLASH, _STAR = b"/*"
+_RANGES_AT_ONCE = 16
+"""Of a class, that one step looks through."""
 _PLAIN = re.compile(r"[^*?\[\\/]*")
 
 
@@ -26,6 +28,7 @@ class _One:
     def accepts(self, rune: int) -> bool:
         if self.ranges is None:
             return rune != _SLASH
+        spend(len(self.ranges) // _RANGES_AT_ONCE)
         return any(low <= rune <= high for low, high in self.ranges) != self.negated
 
 
@@ -49,6 +52,7 @@ def matches(pattern: str, text: str) -> bool:
     if chunks is None:
         return False
     data, at = runes.encode(text), 0
+    spend(1 + len(chunks))
     for index, (star, pieces) in enumerate(chunks):
         last = index == len(chunks) - 1
         if not pieces:
@@ -68,6 +72,7 @@ def matches(pattern: str, text: str) -> bool:
 
 def _after(pieces: tuple["_One | int", ...], data: bytes, at: int) -> int:
     """Where the pieces end if they stand here, else -1."""
+    spend(min(len(pieces), len(data) - at))
     for piece in pieces:
         if at >= len(data):
             return -1
@@ -83,7 +88,7 @@ def _after(pieces: tuple["_One | int", ...], data: bytes, at: int) -> int:
     return at
 
 
-@lru_cache(maxsize=1024)
+@remembered(longest=300, most=1024)
 def _chunks(pattern: str) -> tuple[_Chunk, ...] | None:
     try:
         return tuple(_parse(pattern))

@@ -8,10 +8,11 @@ at the very beginning, and `^((?!x).)*$`. About the rest the answer is that we d
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import re2
 
+from argocd.budget import spend
+from argocd.charged_re2 import ChargedPattern
 from argocd.go import runes
 from argocd.remembered import remembered
 
@@ -40,10 +41,6 @@ _PLAINLY_WRONG = (
     "bad repetition",
 )
 
-_OPTIONS = re2.Options()
-_OPTIONS.log_errors = False
-_OPTIONS.never_capture = True  # Nobody asks what a group held.
-
 
 @dataclass(frozen=True, slots=True)
 class Expression:
@@ -56,13 +53,14 @@ class Expression:
 
 @remembered(longest=_LONG, most=512, most_long=4)
 def compiled(pattern: str) -> Expression:
+    spend(len(pattern))
     if found := _READ_DIFFERENTLY.search(pattern):
         return Expression(unsupported=f"{found[0]} means something else to Argo CD than to RE2")
     try:
         if tempered := _without_tempered_dot(pattern):
             return Expression(_all([tempered]))
         conditions, rest = _leading_lookaheads(pattern)
-        return Expression(_all([*conditions, _re2(rest).search]))
+        return Expression(_all([*conditions, ChargedPattern(rest).search]))
     except re2.error as error:
         reason = error.args[0].decode(errors="replace")
         if reason.startswith(_PLAINLY_WRONG):
@@ -80,10 +78,6 @@ def _all(findings: list[_Finding]) -> Search:
         return all(find(data) for find in findings)
 
     return search
-
-
-def _re2(pattern: str) -> Any:
-    return re2.compile(pattern, _OPTIONS)
 
 
 def _group(pattern: str, at: int) -> int:
@@ -113,7 +107,7 @@ def _leading_lookaheads(pattern: str) -> tuple[list[_Finding], str]:
         return conditions, pattern
     at = 1
     while _LOOKAHEAD.match(pattern, at) and (end := _group(pattern, at)):
-        inside = _re2(rf"\A(?:{pattern[at + 3 : end - 1]})")
+        inside = ChargedPattern(rf"\A(?:{pattern[at + 3 : end - 1]})")
         conditions.append(_not(inside.search) if pattern[at + 2] == "!" else inside.search)
         at = end
     return conditions, f"^{pattern[at:]}"
@@ -128,7 +122,7 @@ def _without_tempered_dot(pattern: str) -> _Finding | None:
     closing = _TEMPERED_REST.fullmatch(pattern, end)
     if not end or not closing:
         return None
-    unwanted = _re2(pattern[opening.end() + 3 : end - 1])
+    unwanted = ChargedPattern(pattern[opening.end() + 3 : end - 1])
     shortest = int(closing[1] == "+")
 
     def find(data: bytes) -> bool:

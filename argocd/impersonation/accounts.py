@@ -1,11 +1,11 @@
 """The accounts that projects let Argo CD sync as: who they are, and what must be granted for it."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from argocd import globs
+from argocd import names
 from argocd.globs.covering import is_literal
 from argocd.impersonation.derivation import ServiceAccountEntry, entries_of, is_forbidden
 from argocd.judging.configuration import Behaviour
@@ -60,46 +60,33 @@ def account_of(entry: ServiceAccountEntry) -> tuple[str, str]:
 
 
 class SyncAccounts:
-    """All projects' accounts, so that asking about a writer costs no more with a thousand projects.
+    """Accounts of this cluster that projects name, so that asking about a writer costs no more with many projects.
 
-    Where a destination has no namespace the account is one of the application's namespace, of which only
-    Argo CD's own is certain.
+    A glob names nobody: it means accounts that its author may not know. Where a destination has no namespace the
+    account is one of the application's namespace, of which only Argo CD's own is certain.
     """
 
     def __init__(self, *, argocd_namespace: str) -> None:
         self._argocd_namespace = argocd_namespace
-        self._entries: dict[str, tuple[ServiceAccountEntry, ...]] = {}
-        self._certain: Counter[tuple[str, str]] = Counter()
-        self._patterns: dict[str, Counter[str]] = {}
+        self._named: dict[str, frozenset[tuple[str, str]]] = {}
+        self._projects: Counter[tuple[str, str]] = Counter()
 
     def put(self, name: str, project: Mapping[str, Any]) -> None:
         self.drop(name)
-        self._entries[name] = entries_of(project)
-        for entry in self._entries[name]:
-            self._count(entry, 1)
+        self._named[name] = found = frozenset(self._accounts(project))
+        self._projects.update(found)
 
     def drop(self, name: str) -> None:
-        for entry in self._entries.pop(name, ()):
-            self._count(entry, -1)
+        for account in self._named.pop(name, ()):
+            self._projects[account] -= 1
+            if not self._projects[account]:
+                del self._projects[account]
 
     def has(self, namespace: str, name: str) -> bool:
-        if self._certain[namespace, name] > 0:
-            return True
-        here = {namespace, ""} if namespace == self._argocd_namespace else {namespace}
-        patterns = self._patterns.get(name, ())
-        return any(globs.match(pattern, text) is globs.Verdict.YES for pattern in patterns for text in here)
+        return (namespace, name) in self._projects
 
-    def _count(self, entry: ServiceAccountEntry, step: int) -> None:
-        if ":" in entry.account or is_literal(entry.namespace):
-            namespace, name = account_of(entry)
-            key = (namespace or self._argocd_namespace, name)
-            self._certain[key] += step
-            if not self._certain[key]:
-                del self._certain[key]
-            return
-        patterns = self._patterns.setdefault(entry.account, Counter())
-        patterns[entry.namespace] += step
-        if not patterns[entry.namespace]:
-            del patterns[entry.namespace]
-        if not patterns:
-            del self._patterns[entry.account]
+    def _accounts(self, project: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        for entry in entries_of(project):
+            if entry.server == names.IN_CLUSTER_SERVER and is_literal(entry.namespace):
+                namespace, name = account_of(entry)
+                yield namespace or self._argocd_namespace, name

@@ -113,7 +113,7 @@ def derive(
 
 
 def _match(pattern: str, text: str, what: str, entry: ServiceAccountEntry) -> bool | Derivation:
-    if error := globs.compiled(pattern).error:
+    if error := globs.compile_error(pattern):
         return Derivation(
             AccountOutcome.INVALID, error=f"invalid glob pattern for destination {what}: {error}", entry=entry
         )

@@ -32,8 +32,17 @@ class Action(StrEnum):
 
 
 class Profile(StrEnum):
+    """From the fewest rules to the most: each profile has those of the ones before it too."""
+
     PARITY = "parity"
     RECOMMENDED = "recommended"
+    STRICT = "strict"
+
+    def includes(self, other: "Profile") -> bool:
+        return _PROFILES.index(other) <= _PROFILES.index(self)
+
+
+_PROFILES = tuple(Profile)
 
 
 class Kind(StrEnum):
@@ -45,6 +54,8 @@ class Kind(StrEnum):
     REPOSITORY = "repository secret"
     CLUSTER = "cluster secret"
     ARGOCD_CM = "argocd-cm"
+    RBAC_CM = "argocd-rbac-cm"
+    PARAMETERS_CM = "argocd-cmd-params-cm"
     ANY = "any object"
 
 
@@ -92,6 +103,8 @@ class Case:
     old: Object | None = None
     operation: Operation = Operation.CREATE
     writer: User = field(default_factory=User)
+    written: bool = False
+    """Whether it stands in a file as somebody wrote it: no API server has refused or dropped anything yet."""
     facts: dict[Callable[["Case"], Any], Any] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -128,8 +141,9 @@ class Rule:
     (`spec.roles`, `metadata.annotations[argocd.argoproj.io/hook]`). An update that leaves all of them as
     they were is not judged, nor is a new object without any of the keys where a rule reads only such keys;
     a rule that names no fields is asked every time. `needs` names fields without any of which a rule that reads
-    more is silent too. `neighbours` marks a rule that looks at other objects, which speaks in both profiles, by
-    default warns, and is silent where they are unknown. `bad` and `good` are YAML whose last document is judged;
+    more is silent too. `neighbours` marks a rule that looks at other objects, which speaks in every profile, by
+    default warns, and is silent where they are unknown. `opinion` says why a rule is one of the strict profile:
+    what works, and is common, although the rule speaks of it. `bad` and `good` are YAML whose last document is judged;
     those before it are in the cluster already, and an older version of the judged object makes it an update.
     Where `mild_when` is true of a case the rule warns instead of denying.
     """
@@ -147,4 +161,5 @@ class Rule:
     needs: tuple[str, ...] = ()
     neighbours: bool = False
     mild_when: Callable[[Case], bool] | None = None
+    opinion: str = ""
     operations: frozenset[Operation] = frozenset({Operation.CREATE, Operation.UPDATE})

@@ -12,6 +12,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from argocd import names
+from argocd.budget import DEFAULT_STEPS
 from argocd.judging.case import Action, Profile, Rule, User
 
 Version = tuple[int, ...]
@@ -128,6 +129,13 @@ class ImpersonationOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewLimits:
+    """`review_steps` is the budget of work for one review."""
+
+    review_steps: int = DEFAULT_STEPS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
     profile: Profile = Profile.RECOMMENDED
     enforcement: Enforcement = Enforcement.ENFORCE
@@ -139,6 +147,7 @@ class Configuration:
     agents: Agents = field(default_factory=Agents)
     tracking: Tracking = field(default_factory=Tracking)
     impersonation: ImpersonationOptions = field(default_factory=ImpersonationOptions)
+    limits: ReviewLimits = field(default_factory=ReviewLimits)
 
     def policy_for(self, namespace: str) -> NamespacePolicy | None:
         """The first entry of `namespaces` that is about this one."""
@@ -153,16 +162,18 @@ class Configuration:
     def action_under(self, policy: NamespacePolicy | None, rule: Rule) -> Action:
         """The namespace's word before the general one, an exact id before its group, both before the default.
 
-        A group's action is for the rules that the profile has on; only an exact id wakes another.
+        A group's action is for the rules that the profile has on, and it wakes those of the strict profile unless
+        only parity was asked for; any other needs its exact id to be woken.
         """
         profile = (policy and policy.profile) or self.profile
-        awake = profile is Profile.RECOMMENDED or rule.profile is Profile.PARITY or rule.neighbours
+        awake = profile.includes(rule.profile) or rule.neighbours
+        grouping = awake or (rule.profile is Profile.STRICT and profile is not Profile.PARITY)
         action = rule.action if awake else Action.OFF
         for overrides in (policy.rules, self.rules) if policy else (self.rules,):
             if (exact := overrides.get(rule.id)) is not None:
                 action = exact
                 break
-            if awake and (grouped := overrides.get(group_of(rule.id))) is not None:
+            if grouping and (grouped := overrides.get(group_of(rule.id))) is not None:
                 action = grouped
                 break
         return self.enforced(action)

@@ -6,6 +6,7 @@ from typing import Any
 from argocd import names, reading
 from argocd.judging.case import Kind
 
+_CONFIG_MAPS = {kind.value: kind for kind in (Kind.ARGOCD_CM, Kind.RBAC_CM, Kind.PARAMETERS_CM)}
 _OWN = {kind.value: kind for kind in (Kind.PROJECT, Kind.APPLICATION, Kind.APPLICATION_SET)}
 
 
@@ -16,8 +17,8 @@ def kind_of(thing: Mapping[str, Any]) -> Kind:
         return _OWN.get(kind, Kind.ANY)
     if api_version != "v1":
         return Kind.ANY
-    if kind == "ConfigMap" and reading.text(thing, "metadata", "name") == names.ARGOCD_CM:
-        return Kind.ARGOCD_CM
+    if kind == "ConfigMap":
+        return _CONFIG_MAPS.get(reading.text(thing, "metadata", "name"), Kind.ANY)
     if kind == "Secret" and names.SECRET_TYPE in reading.mapping(thing, "metadata", "labels"):
         secret_type = reading.text(thing, "metadata", "labels", names.SECRET_TYPE)
         return Kind.CLUSTER if secret_type == names.SECRET_TYPE_CLUSTER else Kind.REPOSITORY

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 import orjson
 
 from argocd import reading
+from argocd.budget import measured, spend
 from argocd.judging.case import Case
 
 Found = TypeVar("Found")
@@ -42,7 +43,7 @@ _EXACTLY = (
 
 
 class _Memory:
-    """What the looks at one content found; those that found nothing are in `nothing`."""
+    """What the looks at one content found, and their steps; those that found nothing are in `nothing`."""
 
     __slots__ = ("found", "nothing")
 
@@ -65,12 +66,17 @@ class Remembered(Generic[Found]):
 
     def __call__(self, case: Case) -> tuple[Found, ...]:
         memory = case.once(_memory)
-        found: tuple[Found, ...] | None = memory.found.get(self)
-        if found is None:
-            found = memory.found[self] = tuple(self._look(case))
-            if not found:
+        held: tuple[tuple[Found, ...], int] | None = memory.found.get(self)
+        if held is None:
+            held = memory.found[self] = measured(self._taken, case)
+            if not held[0]:
                 memory.nothing.add(self)
+        found, steps = held
+        spend(steps)
         return found
+
+    def _taken(self, case: Case) -> tuple[Found, ...]:
+        return tuple(self._look(case))
 
 
 def nothing_found(case: Case) -> AbstractSet[Any]:

@@ -39,12 +39,20 @@ def is_remote_argocd(writer: User) -> bool:
 
 
 def is_argocd(writer: User, surroundings: Surroundings) -> bool:
-    """One of Argo CD's own accounts or, while impersonation is on, one that a project names."""
+    """One of Argo CD's own accounts, or one that the configuration adds."""
     configuration = surroundings.configuration
-    return (
-        is_remote_argocd(writer)
-        or _is_one_of(writer, configuration, names.ARGOCD_ACCOUNTS, configuration.argocd.identities)
-        or (surroundings.settings.impersonation.enabled and is_impersonated(writer, surroundings))
+    return is_remote_argocd(writer) or _is_one_of(
+        writer, configuration, names.ARGOCD_ACCOUNTS, configuration.argocd.identities
+    )
+
+
+def is_syncing(writer: User, surroundings: Surroundings) -> bool:
+    """Argo CD itself or, while impersonation is on, an account that it syncs as.
+
+    That counts for the marks on what is synced and for nothing else: whoever may write a project names such accounts.
+    """
+    return is_argocd(writer, surroundings) or (
+        surroundings.settings.impersonation.enabled and is_impersonated(writer, surroundings)
     )
 
 
@@ -75,7 +83,7 @@ def agent_named(writer: User, configuration: Configuration) -> str:
 
 
 def is_impersonated(writer: User, surroundings: Surroundings) -> bool:
-    """Whether a project lets Argo CD sync as this account. Unknown projects name nobody."""
+    """Whether a project lets Argo CD sync to this cluster as this very account. Unknown projects name nobody."""
     account = service_account(writer.user)
     if account is None:
         return False

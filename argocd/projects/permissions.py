@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from argocd import reading
+from argocd.budget import spend
 from argocd.globs import Verdict
 from argocd.go import filepath
 from argocd.judging.neighbours import KnownCluster, Neighbours
@@ -54,6 +55,7 @@ def source_permitted(project: Project, url: str) -> Verdict:
 def _is_source_matched(entries: Iterable[Any], wanted: str) -> bool:
     matched = False
     for entry in map(_text, entries):
+        spend(1)
         denies = pattern_lists.is_denial(entry)
         pattern = f"!{git_urls.normalize(entry[1:])}" if denies else git_urls.normalize(entry)
         if _matches(pattern, wanted, "/"):
@@ -83,6 +85,7 @@ def destination_permitted(
         return _verdict(matched)
     if project_clusters is None:
         return Verdict.UNKNOWN
+    spend(len(project_clusters))
     # Two empty names are equal.
     return _verdict(any(one.name == name or one.server == server for one in project_clusters))
 
@@ -91,8 +94,9 @@ def _is_destination_matched(project: Project, *, server: str, name: str, namespa
     matched = False
     for entry in reading.sequence(project, "spec", "destinations"):
         names, servers, namespaces = (reading.text(entry, key) for key in ("name", "server", "namespace"))
-        name_matched = name != "" and _matches(names, name)
-        server_matched = server != "" and _matches(servers, server)
+        # An empty pattern matches the empty text alone.
+        name_matched = name != "" and names != "" and _matches(names, name)
+        server_matched = server != "" and servers != "" and _matches(servers, server)
         namespace_matched = _matches(namespaces, namespace)
         if (server_matched or name_matched) and namespace_matched:
             matched = True

@@ -6,6 +6,7 @@ from argocd.go import runes
 from argocd.judging.configuration import Version
 from argocd.projects.rule_ids import RefusalId
 from argocd.remembered import remembered
+from argocd.settings.casbin import line_problem
 
 _Problem = tuple[RefusalId, str]
 """The rule that it belongs to, and what Argo CD says."""
@@ -23,8 +24,6 @@ _ACTION_BEGINNINGS = ("action/", "update/", "delete/")
 _PARTS = 5
 """After the table."""
 _INVALID_IN_GROUP = re.compile(r'["\n\r\t]')
-_TABLES = {"p": 6, "g": 3, "r": 0, "e": 0, "m": 0}
-"""The tables of Argo CD's casbin model, with the number of columns where it insists on one."""
 _FINE = re.compile(
     r"p, *proj:([^,:\s\"]+):([^,:\s\"]+) *, *(?:applications|applicationsets|repositories|exec|logs|clusters) *,"
     r" *(?:get|create|update|delete|sync|override|\*) *, *([*\w.-]+)(?:/[*\w.-]+){1,2} *, *(?:allow|deny) *",
@@ -32,8 +31,6 @@ _FINE = re.compile(
 )
 """Nearly every policy; whose role and whose objects they are is still to be compared."""
 _MAY_BE_NO_CSV = re.compile(r'["\n]|^(?!p,)')
-_QUOTED = re.compile(r'"(?:[^"]|"")*"(,|$)')
-_UNQUOTED = re.compile(r'[^",]*(,|$)')
 
 
 def role_name_problem(name: str) -> str:
@@ -104,26 +101,4 @@ def group_problem(group: str) -> str:
         return f"group '{name}' contains a leading space"
     if len(group) > 1 and group[-1] in runes.SPACE:
         return f"group '{name}' contains a trailing space"
-    return ""
-
-
-def line_problem(line: str) -> str:
-    """What is wrong with one line of CSV that Argo CD hands to casbin."""
-    line = runes.trim(line)
-    if not line or line.startswith("#"):
-        return ""
-    fields: list[str] = []
-    rest: str | None = line
-    while rest is not None:
-        rest = rest.lstrip(runes.SPACE)
-        quoted = rest.startswith('"')
-        found = (_QUOTED if quoted else _UNQUOTED).match(rest)
-        if not found:
-            reason = 'extraneous or missing " in quoted-field' if quoted else 'bare " in non-quoted-field'
-            return f'error parsing policy line "{line}": {reason}'
-        fields.append(found[0].removesuffix(found[1]))
-        rest = rest[found.end() :] if found[1] else None
-    columns = _TABLES.get(fields[0].strip('"'))
-    if columns is None or (columns and len(fields) != columns):
-        return f"invalid RBAC policy: {line}"
     return ""

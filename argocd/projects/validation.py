@@ -10,6 +10,7 @@ from itertools import compress
 from typing import Any
 
 from argocd import globs
+from argocd.budget import FINDING, spend
 from argocd.impersonation import derivation
 from argocd.judging.configuration import Version
 from argocd.projects import roles, sync_windows
@@ -69,11 +70,13 @@ class _Validation:
     def _add(
         self, rule: RefusalId, where: _Where, rest: str, message: str, code: Code = Code.INVALID_ARGUMENT
     ) -> None:
+        spend(FINDING)
         self.problems.append(ValidationProblem(rule, f"spec.{where[0]}[{where[1]}]{rest}", message, code))
 
     # -- what is there, and whether it is what it should be --------------------------------------------------
 
     def _wrong(self, path: str, wanted: str) -> None:
+        spend(FINDING)
         self.problems.append(ValidationProblem("project/shape", path, f"must be {wanted}"))
 
     def _mapping(self, value: Any, path: str) -> Mapping[str, Any]:
@@ -86,6 +89,7 @@ class _Validation:
     def _list(self, owner: Mapping[str, Any], key: str, where: _Where | None = None) -> Sequence[Any]:
         value = owner.get(key)
         if value is None or isinstance(value, _LISTS):
+            spend(len(value or ()))
             return value or ()
         self._wrong(f"spec.{where[0]}[{where[1]}].{key}" if where else f"spec.{key}", "a list")
         return ()

@@ -16,7 +16,7 @@ from argocd.rules import examples
 from argocd.rules.agent_projects import SETTLED, example_project
 
 _MARKS = (f"metadata.annotations[{names.SOURCE_UID}]", f"metadata.annotations[{names.TIPHYS_AGENT}]")
-_PROTECTED = ("spec", "data", *_MARKS)
+_PROTECTED = ("spec", "data", "metadata.ownerReferences", *_MARKS)
 _ESCAPE = "where the source is gone for good, an exemption in tiphys.yaml lets you pass."
 
 
@@ -130,7 +130,8 @@ RULES: tuple[Rule, ...] = (
         explanation=(
             "An object with argocd.argoproj.io/source-uid, or a project that is marked as an agent's, is a copy. "
             "What it says is decided at its source, and a change here is undone. Argo CD's own accounts, status, "
-            "operations, refresh requests, labels and other annotations pass; on a standby only the replica does."
+            "operations, refresh requests, labels and other annotations pass; on a standby only the replica does. An "
+            "owner that does not exist would have the garbage collector delete it, so owner references are protected too."
         ),
         bad=f"{_MIRROR}{examples.BEFORE}{_CHANGED}",
         good=_NATIVE,

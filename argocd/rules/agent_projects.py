@@ -16,6 +16,8 @@ from argocd.judging.memo import Remembered
 from argocd.rules import examples
 
 _MARKS = ("metadata.name", "metadata.namespace", "metadata.annotations", "spec.sourceNamespaces")
+_CONTENT = ("metadata.name", "metadata.namespace", "metadata.annotations", "spec")
+"""A writer that belongs to an agent is a mark as well, whatever it changes."""
 
 
 def _agents_project(case: Case) -> str:
@@ -179,6 +181,7 @@ RULES: tuple[Rule, ...] = (
     _protecting(
         id="agent/project-name-taken",
         check=SharedLook(_agents_project, _project_name_taken),
+        reads=_CONTENT,
         title="An agent's project takes nobody else's name",
         explanation=(
             "The project b-c of an agent a and the project c of an agent a-b are both called a-b-c, and a project "

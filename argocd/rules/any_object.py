@@ -1,4 +1,4 @@
-"""Annotations that Argo CD reads on any object that it syncs, and what it does with a text it does not know."""
+"""What can be said of any object: annotations that Argo CD reads when it syncs one, and what is too large to handle."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -8,8 +8,10 @@ import orjson
 
 from argocd import names, reading
 from argocd.applications import sync_annotations
+from argocd.globs import Verdict
 from argocd.go import strconv
 from argocd.judging.case import Action, Case, Finding, Kind, Profile, Rule
+from argocd.projects.pattern_lists import in_list
 from argocd.rules import examples
 
 MAX_ANNOTATIONS = 262_144
@@ -145,6 +147,29 @@ def _annotations_size(annotations: Mapping[str, Any]) -> int:
     )
 
 
+def too_costly(case: Case) -> Finding:
+    steps = case.surroundings.configuration.limits.review_steps
+    return Finding(
+        "object/too-costly",
+        "metadata.name",
+        f"judging this object takes more than {steps} steps of work, so not every rule was asked about it",
+        "Split it, or write fewer and simpler patterns; limits.review-steps in tiphys.yaml is the limit.",
+    )
+
+
+def _fails_open(case: Case) -> bool:
+    """Whether the API server would let it pass unjudged: all but Argo CD's kinds where Argo CD reads them."""
+    if case.kind not in _ARGOCD_KINDS:
+        return True
+    namespace = reading.text(case.object, "metadata", "namespace")
+    if namespace in {"", case.surroundings.configuration.argocd.namespace}:
+        return False
+    enabled = case.surroundings.settings.application_namespaces
+    return enabled is None or in_list(enabled, namespace) is not Verdict.YES
+
+
+_ARGOCD_KINDS = frozenset({Kind.PROJECT, Kind.APPLICATION, Kind.APPLICATION_SET})
+
 _any_object = partial(
     Rule,
     kinds=frozenset({Kind.ANY}),
@@ -156,6 +181,37 @@ _any_object = partial(
 def _job(key: str, value: str, *, spec: str = "") -> str:
     return examples.job(annotations=f"{key}: '{value}'", spec=spec)
 
+
+def _limited(expression: str) -> str:
+    project = examples.project(spec=f"sourceNamespaces: ['{expression}']")
+    return (
+        "apiVersion: v1\n"
+        "kind: ConfigMap\n"
+        f"metadata: {{name: {names.TIPHYS_CONFIG_MAP}, namespace: {names.TIPHYS_NAMESPACE}}}\n"
+        "data:\n"
+        f"  {names.TIPHYS_CONFIG_KEY}: 'limits: {{review-steps: 1000}}'\n"
+        f"{examples.BEFORE}{project}"
+    )
+
+
+TOO_COSTLY = _any_object(
+    id="object/too-costly",
+    profile=Profile.PARITY,
+    action=Action.DENY,
+    reads=("metadata", "spec", "data"),
+    mild_when=_fails_open,
+    title="An object can be judged within its budget",
+    explanation=(
+        "Work on an object is counted in steps: globs held against texts, entries compared, expressions compiled. "
+        "A review that has used up limits.review-steps (a million; a large ordinary object takes a tenth) ends with "
+        "what it has found. Argo CD's kinds are then refused where Argo CD reads them; other objects, about which the "
+        "API server would not wait for an answer either, get a warning. On updates only what changed is counted."
+    ),
+    bad=_limited("/^shop-[a-z]{1,400}$/"),
+    good=_limited("/^shop-[a-z]{1,40}$/"),
+    check=lambda _: (),
+)
+"""The engine says it, when a review ends; asked itself it has nothing to say."""
 
 RULES: tuple[Rule, ...] = (
     _any_object(
@@ -247,4 +303,5 @@ data:
 """,
         check=_too_large,
     ),
+    TOO_COSTLY,
 )

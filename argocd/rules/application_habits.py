@@ -49,7 +49,7 @@ def _path_and_chart(case: Case) -> Iterator[Finding]:
 
 def _finalizer(case: Case) -> Iterator[Finding]:
     for index, finalizer in enumerate(reading.sequence(case.object, "metadata", "finalizers")):
-        if isinstance(finalizer, str) and "finalizer.argocd" in finalizer and finalizer not in _FINALIZERS:
+        if isinstance(finalizer, str) and finalizer not in _FINALIZERS and _is_meant_for_argocd(finalizer):
             yield Finding(
                 "application/finalizer",
                 f"metadata.finalizers[{index}]",
@@ -57,6 +57,13 @@ def _finalizer(case: Case) -> Iterator[Finding]:
                 "and the application itself stays for ever",
                 f"Use {names.RESOURCES_FINALIZER}, alone or with /foreground or /background.",
             )
+
+
+def _is_meant_for_argocd(finalizer: str) -> bool:
+    """Others have finalizers too, argocd-agent among them."""
+    finalizer = finalizer.lower()
+    ours = "argocd" in finalizer or ".argoproj.io" in finalizer or finalizer.startswith("resource")
+    return ours and "finalizer" in finalizer and "argoproj-labs" not in finalizer
 
 
 def _operation(case: Case) -> Iterator[Finding]:
@@ -103,7 +110,7 @@ def _generate_paths(case: Case) -> Iterator[Finding]:
         reason = "paths are separated by ; and a comma is part of a path"
     elif not all(parts):
         reason = "an empty path means the application's own folder, or nothing at all"
-    elif any(_leaves_repository(part) for part in parts):
+    elif any(part.startswith("/") and sources.leaves_repository(part) for part in parts):
         reason = "a path leads out of the repository"
     else:
         return
@@ -113,18 +120,6 @@ def _generate_paths(case: Case) -> Iterator[Finding]:
         f"{reason}: commits that matter may not refresh the application",
         "Write paths from the repository's root with a leading /, or from the source's path, separated by ;.",
     )
-
-
-def _leaves_repository(path: str) -> bool:
-    """An absolute path starts at the root, so any step up from there is outside."""
-    if not path.startswith("/"):
-        return False
-    depth = 0
-    for step in path.split("/"):
-        depth += {"": 0, ".": 0, "..": -1}.get(step, 1)
-        if depth < 0:
-            return True
-    return False
 
 
 def _skip_reconcile(case: Case) -> Iterator[Finding]:
@@ -228,6 +223,8 @@ RULES: tuple[Rule, ...] = (
     ),
     _recommended(
         id="application/default-project",
+        profile=Profile.STRICT,
+        opinion="Two of three Applications are in default, and in an installation with one team nothing is wrong with it.",
         reads=("spec.project",),
         title="Applications have a project of their own",
         explanation="The built-in project default permits everything until somebody narrows it; empty means default.",

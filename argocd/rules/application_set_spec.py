@@ -1,23 +1,33 @@
 """ApplicationSets that Argo CD's API server or controller refuses, in whole or application by application."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
+from typing import Any
 
 from argocd import reading
-from argocd.applications import application_sets, destinations
+from argocd.applications import application_sets, destinations, parameters
+from argocd.applications.templates import TemplateReader
 from argocd.judging.case import Action, Case, Finding, Kind, Profile, Rule
 from argocd.rules import examples
 
 _GENERATORS = ("spec.generators",)
 
 
+def _reader(spec: Mapping[str, Any]) -> TemplateReader:
+    return TemplateReader(go=spec.get("goTemplate") is True)
+
+
 def _templated_project(case: Case) -> Iterator[Finding]:
-    if application_sets.is_templated(reading.text(case.object, "spec", "template", "spec", "project")):
+    spec = reading.mapping(case.object, "spec")
+    project = reading.text(spec, "template", "spec", "project")
+    if application_sets.is_templated(project) and parameters.is_written_by_users(
+        spec, project, _reader(spec)
+    ):
         yield Finding(
             "applicationset/templated-project",
             "spec.template.spec.project",
             "the Argo CD API does not currently support creating ApplicationSets with templated `project` fields",
-            "Name the project: who controls the generator's data could otherwise choose any.",
+            "Name the project, or take it from a list: who writes the generator's data could otherwise choose any.",
         )
 
 
@@ -103,7 +113,10 @@ def _own_name(generator: object) -> bool:
 
 def _name_repeated(case: Case) -> Iterator[Finding]:
     seen: set[str] = set()
-    for path, name in application_sets.static_names(reading.mapping(case.object, "spec")):
+    spec = reading.mapping(case.object, "spec")
+    for path, name in parameters.generated_names(spec, _reader(spec)):
+        if not name or not isinstance(name, str) or path == parameters.NAME:
+            continue
         if name in seen:
             yield Finding(
                 "applicationset/name-repeated",
@@ -159,7 +172,9 @@ def _own_destination(generator: object) -> bool:
 
 def _project_empty(case: Case) -> Iterator[Finding]:
     template = reading.mapping(case.object, "spec", "template", "spec")
-    if not reading.text(template, "project") and not reading.value(case.object, "spec", "templatePatch"):
+    if "project" in template and not (
+        reading.text(template, "project") or reading.value(case.object, "spec", "templatePatch")
+    ):
         yield Finding(
             "applicationset/project-empty",
             "spec.template.spec.project",
@@ -197,18 +212,27 @@ _refused = partial(
 )
 
 _GIT = "git: {repoURL: https://git.example.com/shop.git, revision: main"
+_PERMISSIVE = "sourceRepos: ['*']\ndestinations: [{server: '*', namespace: '*'}]"
 _LIST = "list: {elements: [{env: test}, {env: live}]}"
 
 RULES: tuple[Rule, ...] = (
     _parity(
         id="applicationset/templated-project",
-        reads=("spec.template.spec.project",),
-        title="The project is written out, not generated",
+        action=Action.WARN,
+        reads=("spec.template.spec.project", "spec.generators", "spec.goTemplate"),
+        title="The project does not come from data that its users write",
         explanation=(
-            "Argo CD's API server refuses a templated project: whoever controls the generator's data (a branch, a "
-            "pull request, a label) would choose the project and its permissions."
+            "Argo CD's API server refuses every templated project, and its documentation has such ApplicationSets "
+            "applied with kubectl or from Git. They are safe where a list or the clusters name the project. Where a "
+            "repository, a branch, a pull request or a plugin does, whoever writes there chooses the project and its "
+            "permissions."
         ),
-        bad=examples.application_set(project="'{{.env}}'"),
+        bad=examples.application_set(
+            generators=f"- {_GIT}, files: [{{path: 'apps/*/config.json'}}]}}",
+            name="'shop-{{.path.basename}}'",
+            project="'{{.project}}'",
+        ),
+        good=examples.application_set(project="'shop-{{.env}}'"),
         check=_templated_project,
     ),
     _parity(
@@ -268,12 +292,12 @@ RULES: tuple[Rule, ...] = (
         reads=("spec.template.metadata.name", "spec.templatePatch", "spec.generators"),
         title="The template names its applications",
         explanation="An application without a name cannot be created; generateName is not supported.",
-        bad=examples.application_set(name="", metadata="generateName: shop-"),
+        bad=examples.application_set(name="", metadata="labels: {team: shop}"),
         check=_name_missing,
     ),
     _refused(
         id="applicationset/name-repeated",
-        reads=("spec.template.metadata.name", "spec.templatePatch", "spec.generators"),
+        reads=("spec.template.metadata.name", "spec.templatePatch", "spec.generators", "spec.goTemplate"),
         title="List elements give different names",
         explanation="Of several generated applications with one name Argo CD keeps the first and skips the others.",
         bad=examples.application_set(
@@ -283,7 +307,9 @@ RULES: tuple[Rule, ...] = (
     ),
     _refused(
         id="applicationset/name-constant",
+        profile=Profile.STRICT,
         action=Action.WARN,
+        opinion="Many ApplicationSets are written for a generator that gives one result, such as one cluster or one branch.",
         reads=("spec.template.metadata.name", "spec.templatePatch", "spec.generators"),
         title="The applications' names differ",
         explanation="A name without a variable is the same for every result of the generators.",
@@ -314,10 +340,10 @@ RULES: tuple[Rule, ...] = (
         reads=("spec.template.spec.project",),
         title="The project exists",
         explanation="Applications of a project that does not exist are skipped until somebody creates it.",
-        bad=examples.project(name="warehouse", spec="sourceRepos: ['*']")
+        bad=examples.project(name="warehouse", spec=_PERMISSIVE)
         + examples.BEFORE
         + examples.application_set(),
-        good=examples.project(spec="sourceRepos: ['*']") + examples.BEFORE + examples.application_set(),
+        good=examples.project(spec=_PERMISSIVE) + examples.BEFORE + examples.application_set(),
         check=_project_unknown,
     ),
 )

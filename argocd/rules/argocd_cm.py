@@ -4,18 +4,25 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from argocd import names, reading
+from argocd import names, reading, safe_yaml
 from argocd.judging.case import Action, Case, Finding, Kind, Operation, Profile, Rule
 from argocd.judging.configuration import Behaviour, TrackingFormat
 from argocd.rules import examples
 from argocd.settings.argocd_cm import ENFORCED_KEY_SINCE, IMPERSONATION_SINCE, TrackingMethod, read_settings
+from argocd.settings.keys import keys_of
 
-_SWITCHES = (
-    names.IMPERSONATION_ENABLED_KEY,
-    names.IMPERSONATION_ENFORCED_KEY,
-    names.IN_CLUSTER_ENABLED_KEY,
-)
-_YAML_KEYS = (names.RESOURCE_EXCLUSIONS_KEY, names.RESOURCE_INCLUSIONS_KEY, names.GLOBAL_PROJECTS_KEY)
+_SWITCHES = tuple(key for key, known in keys_of(names.ARGOCD_CM).exact.items() if known.form == "switch")
+_YAML_KEYS: Mapping[str, type] = {
+    names.RESOURCE_EXCLUSIONS_KEY: list,
+    names.RESOURCE_INCLUSIONS_KEY: list,
+    names.GLOBAL_PROJECTS_KEY: list,
+    "additionalUrls": list,
+    "application.links": list,
+    "project.links": list,
+    "resource.links": list,
+    "resource.compareoptions": dict,
+    "extension.config": dict,
+}
 _METHODS = ("annotation", "annotation+label", "label")
 
 
@@ -89,17 +96,24 @@ def _ignored_key(case: Case) -> Iterator[Finding]:
 
 def _unreadable(case: Case) -> Iterator[Finding]:
     data = _data(case.object)
-    present = {key: data[key] for key in _YAML_KEYS if key in data}
-    if not present:
-        return
-    settings = read_settings({"data": present}, configuration=case.surroundings.configuration)
-    for key in settings.unreadable:
-        yield Finding(
-            "settings/unreadable",
-            _at(key),
-            "the value is no YAML list, and Argo CD cannot read its settings",
-            "Correct the YAML.",
-        )
+    for key, wanted in _YAML_KEYS.items():
+        text = reading.text(data, key)
+        if text and not _is_yaml(text, wanted):
+            kind = "list" if wanted is list else "mapping"
+            yield Finding(
+                "settings/unreadable",
+                _at(key),
+                f"the value is no YAML {kind}, and Argo CD cannot read its settings",
+                "Correct the YAML.",
+            )
+
+
+def _is_yaml(text: str, wanted: type) -> bool:
+    try:
+        loaded = safe_yaml.load(text)
+    except safe_yaml.YamlError:
+        return False
+    return loaded is None or isinstance(loaded, wanted)
 
 
 def _installation_id(case: Case) -> Iterator[Finding]:
@@ -218,8 +232,11 @@ RULES: tuple[Rule, ...] = (
     _rule(
         id="settings/unreadable",
         reads=tuple(_at(key) for key in _YAML_KEYS),
-        title="Lists in argocd-cm are YAML",
-        explanation="resource.exclusions, resource.inclusions and globalProjects hold YAML lists as text.",
+        title="Lists and mappings in argocd-cm are YAML",
+        explanation=(
+            "resource.exclusions, resource.inclusions, globalProjects, additionalUrls and the links hold YAML lists as "
+            "text, resource.compareoptions and extension.config mappings."
+        ),
         bad=_cm(names.RESOURCE_EXCLUSIONS_KEY, "'kinds: [Lease'"),
         good=_cm(names.RESOURCE_EXCLUSIONS_KEY, "'[{kinds: [Lease]}]'"),
         check=_unreadable,

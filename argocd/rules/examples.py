@@ -2,6 +2,8 @@
 
 import textwrap
 
+from argocd import names
+
 SERVER = "server: https://kubernetes.default.svc, namespace: shop"
 SOURCE = "source: {repoURL: https://git.example.com/shop.git, path: deploy, targetRevision: v1.2.3}"
 
@@ -101,10 +103,14 @@ def secret(
 
 
 def argocd_cm(data: str) -> str:
+    return config_map(data, name=names.ARGOCD_CM)
+
+
+def config_map(data: str, *, name: str) -> str:
     return _lines(
         "apiVersion: v1",
         "kind: ConfigMap",
-        "metadata: {name: argocd-cm, namespace: argocd}",
+        f"metadata: {{name: {name}, namespace: argocd}}",
         "data:",
         _indented(data),
     )

@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Iterator
 
 from argocd import names
-from argocd.globs.covering import covers, is_literal
+from argocd.globs.covering import is_literal
 from argocd.impersonation import derivation
 from argocd.impersonation.accounts import account_of
 from argocd.impersonation.derivation import ServiceAccountEntry, entries_of
+from argocd.impersonation.entry_index import shadowed
 from argocd.judging.case import Action, Case, Finding, Kind, Profile, Rule, SharedLook
 from argocd.judging.memo import Remembered
 from argocd.kubernetes_names import is_account
@@ -81,21 +82,13 @@ def _catch_all(case: Case) -> Iterator[Finding]:
 
 
 def _shadowed(case: Case) -> Iterator[Finding]:
-    before: list[ServiceAccountEntry] = []
-    for entry in case.once(own_entries):
-        if any(one.is_catch_all for one in before):
-            return
-        for one in before:
-            same = (one.server, one.namespace) == (entry.server, entry.namespace)
-            if not same and covers(one.server, entry.server) and covers(one.namespace, entry.namespace):
-                yield Finding(
-                    "impersonation/shadowed-entry",
-                    entry.path,
-                    f"never reached: {one.path} matches all that this entry matches, and the first match counts",
-                    "Put narrow entries before wide ones.",
-                )
-                break
-        before.append(entry)
+    for entry, one in shadowed(case.once(own_entries)):
+        yield Finding(
+            "impersonation/shadowed-entry",
+            entry.path,
+            f"never reached: {one.path} matches all that this entry matches, and the first match counts",
+            "Put narrow entries before wide ones.",
+        )
 
 
 def _control_plane(case: Case) -> Iterator[Finding]:

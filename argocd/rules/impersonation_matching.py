@@ -9,6 +9,7 @@ from argocd.globs.covering import is_literal
 from argocd.impersonation import derivation
 from argocd.impersonation.accounts import account_of
 from argocd.impersonation.derivation import AccountOutcome, ServiceAccountEntry, entries_of
+from argocd.impersonation.entry_index import EntryIndex
 from argocd.judging import writers
 from argocd.judging.case import Action, Case, Finding, Kind, Profile, Rule
 from argocd.judging.configuration import Behaviour
@@ -53,19 +54,20 @@ def _destination_without_account(case: Case) -> Iterator[Finding]:
         message = "impersonation is on and no entry names an account: no application of this project can sync"
         yield Finding(rule, ENTRIES, message, hint)
         return
-    for index, literal, name, namespace in case.once(_exact_destinations):
+    index = EntryIndex(entries)
+    for place, literal, name, namespace in case.once(_exact_destinations):
         server = literal or _server_named(name, case)
         if not server:
             continue
         found = derivation.derive(
-            entries,
+            index.candidates(server=server, namespace=namespace),
             server=server,
             destination_namespace=namespace,
             application_namespace=case.surroundings.configuration.argocd.namespace,
         )
         if found.outcome is AccountOutcome.UNMATCHED:
             message = f"no entry names an account for {server} and namespace '{namespace}': applications there fail to sync"
-            yield Finding(rule, f"spec.destinations[{index}]", message, hint)
+            yield Finding(rule, f"spec.destinations[{place}]", message, hint)
 
 
 @Remembered

@@ -54,6 +54,10 @@ def _effective(project: Mapping[str, Any], case: Case) -> Mapping[str, Any]:
 
 
 def _deletion(case: Case) -> Iterator[Finding]:
+    """Also by way of an owner: the garbage collector deletes what has none of its owners left, and nobody stops it."""
+    owned = case.operation is Operation.UPDATE
+    if owned and not _gains_an_owner(case):
+        return
     name = reading.text(case.object, "metadata", "name")
     namespace = reading.text(case.object, "metadata", "namespace")
     if namespace and namespace != case.surroundings.configuration.argocd.namespace:
@@ -63,12 +67,26 @@ def _deletion(case: Case) -> Iterator[Finding]:
         users = [reading.text(application, "metadata", "name") for application in applications]
         yield Finding(
             "project/deletion",
-            "metadata.name",
+            "metadata.ownerReferences" if owned else "metadata.name",
             f"{problem}: {_names(sorted(users))}" if users else problem,
-            "Delete these applications or give them another project first."
-            if users
-            else "Take its rights away instead.",
+            _OWNED if owned else _USED if users else "Take its rights away instead.",
         )
+
+
+_OWNED = (
+    "Remove the owner: the garbage collector deletes the project with it, or at once where there is none."
+)
+_USED = "Delete these applications or give them another project first."
+
+
+def _gains_an_owner(case: Case) -> bool:
+    before = reading.sequence(case.old, "metadata", "ownerReferences")
+    after = reading.sequence(case.object, "metadata", "ownerReferences")
+    return bool(after) and any(reference not in before for reference in after[:_MOST_OWNERS])
+
+
+_MOST_OWNERS = 100
+"""Nobody has more; each is compared with those before."""
 
 
 def _names(applications: list[str]) -> str:
@@ -100,7 +118,8 @@ RULES = (
         explanation=(
             "Applications whose repository, destination or namespace the project permitted before and would no longer "
             "permit. Argo CD's API server refuses such a change, but for namespaces; here it is a warning, because "
-            "one apply may change the applications too."
+            "one apply may change the applications too. Where there are more applications and patterns than can be "
+            "compared in a fifth of a review's budget, those after them are left out."
         ),
         bad=_APPLICATION + examples.BEFORE + _project("shop") + examples.BEFORE + _project("tools"),
         good=_APPLICATION + examples.BEFORE + _project("shop") + examples.BEFORE + _project("shop*"),
@@ -113,16 +132,17 @@ RULES = (
         kinds=PROJECT,
         profile=Profile.PARITY,
         action=Action.DENY,
-        reads=(),
+        reads=("metadata.ownerReferences",),
         title="A project that is used is not deleted",
         explanation=(
             "Applications without their project are neither synced nor deleted properly. Argo CD's API server refuses "
-            "to delete a project that applications use, and the default project always."
+            "to delete a project that applications use, and the default project always. An owner reference would have "
+            "the garbage collector do it, so such a project gets none either."
         ),
         bad=_APPLICATION + examples.BEFORE + _project("shop"),
         good=_project("shop"),
         check=_deletion,
         neighbours=True,
-        operations=frozenset({Operation.DELETE}),
+        operations=frozenset({Operation.UPDATE, Operation.DELETE}),
     ),
 )

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from argocd import globs, reading
+from argocd.budget import FINDING, spend
 from argocd.globs.surprises import SurpriseKind as Surprising
 from argocd.globs.surprises import surprises
 from argocd.go import filepath, regexp2
@@ -97,6 +98,7 @@ def _is_harmless(spec: Mapping[str, Any]) -> bool:
 def _list(owner: Any, key: str, place: _Place, at: str, found: list[Finding]) -> None:
     for index, pattern in enumerate(reading.sequence(owner, key)):
         if isinstance(pattern, str) and (problems := _problems(pattern, place)):
+            spend(FINDING * len(problems))
             found += [Finding(rule, f"{at}.{key}[{index}]", said, HINTS[rule]) for rule, said in problems]
 
 
@@ -108,12 +110,14 @@ def _entries(
             pattern = reading.text(entry, field)
             if pattern and (problems := _problems(pattern, place)):
                 path = f"spec.{key}[{index}].{field}"
+                spend(FINDING * len(problems))
                 found += [Finding(rule, path, said, HINTS[rule]) for rule, said in problems]
 
 
 def _problems(pattern: str, place: _Place) -> tuple[_Problem, ...]:
     if _HARMLESS.fullmatch(pattern):
         return ()
+    spend(1)
     return _judged(pattern, place)
 
 
@@ -173,10 +177,13 @@ def _kinds(case: Case) -> list[Finding]:
     for key in _KIND_LISTS:
         if key not in spec:
             continue
-        for index, entry in enumerate(reading.sequence(spec, key)):
+        entries = reading.sequence(spec, key)
+        spend(len(entries))
+        for index, entry in enumerate(entries):
             for field in ("group", "kind", "name"):
                 pattern = reading.text(entry, field)
                 if pattern and filepath.is_malformed(pattern):
+                    spend(FINDING)
                     path = f"spec.{key}[{index}].{field}"
                     said = f"'{pattern}' is malformed, so the entry matches nothing"
                     hint = "Close the bracket, and put a backslash before a character that is special."

@@ -6,8 +6,9 @@ from functools import partial
 from typing import Any
 
 from argocd import names, reading
+from argocd.budget import FINDING, spend
 from argocd.globs import Verdict
-from argocd.judging.case import Case, Finding
+from argocd.judging.case import Case, Finding, Profile
 from argocd.judging.memo import Remembered
 from argocd.projects import pattern_lists
 from argocd.projects.permissions import destination_permitted
@@ -15,7 +16,11 @@ from argocd.rules import examples
 from argocd.rules.project_rule import project_rule
 from argocd.settings import git_urls
 
+_EVERYTHING_DENIED = "!*"
+"""Refused by another rule; it leaves no rest to permit."""
 _EVERYTHING = frozenset({"*", "**", "/.*/", "/^.*$/", "//"})
+_READING = 10
+"""Steps to read a URL that is not written as most are."""
 _SPECIAL = "*[{\\"
 _DESTINATION = ("server", "name", "namespace")
 _WILD = re.compile(r"[*?\[{!]")
@@ -36,10 +41,11 @@ def _odd(case: Case) -> list[Finding]:
 
 def _odd_sources(entries: Sequence[Any]) -> Iterator[Finding]:
     texts = [entry for entry in entries if isinstance(entry, str)]
-    if texts and all(map(pattern_lists.is_denial, texts)):
+    if texts and all(map(pattern_lists.is_denial, texts)) and _EVERYTHING_DENIED not in texts:
         yield _permits_the_rest("spec.sourceRepos", "repository")
     for index, entry in enumerate(entries):
         if isinstance(entry, str) and (problem := _source_problem(entry)):
+            spend(FINDING)
             rule, said, hint = problem
             yield Finding(rule, f"spec.sourceRepos[{index}]", said, hint)
 
@@ -47,6 +53,7 @@ def _odd_sources(entries: Sequence[Any]) -> Iterator[Finding]:
 def _source_problem(entry: str) -> tuple[str, str, str] | None:
     if git_urls.is_plain(entry):
         return None
+    spend(_READING)
     if entry in {"*", "**"}:
         return (
             "project/source-repo-wildcard",
@@ -79,6 +86,7 @@ def _odd_destinations(listed: Sequence[Any], entries: Sequence[Sequence[str]]) -
     for index, (server, name, namespace) in enumerate(entries):
         denials += server.startswith("!") or name.startswith("!") or namespace.startswith("!")
         if said := _server_problem(server):
+            spend(FINDING)
             path = f"spec.destinations[{index}].server"
             hint = "Write the server as the cluster's secret does, or give the cluster's name."
             yield Finding(
@@ -88,7 +96,7 @@ def _odd_destinations(listed: Sequence[Any], entries: Sequence[Sequence[str]]) -
             path = f"spec.destinations[{index}]"
             hint = "Give a server or a name, and a namespace; '*' is any."
             yield Finding("project/destination-incomplete", path, said, hint)
-    if entries and denials == len(entries):
+    if entries and denials == len(entries) and not any(_EVERYTHING_DENIED in entry for entry in entries):
         yield _permits_the_rest("spec.destinations", "destination")
 
 
@@ -214,6 +222,8 @@ RULES = (
     ),
     _warned(
         "project/source-repo-wildcard",
+        profile=Profile.STRICT,
+        opinion="Two of three projects permit every repository and rely on their destinations and on reviews.",
         reads=("spec.sourceRepos",),
         title="A project names its repositories",
         explanation=(
@@ -258,6 +268,8 @@ RULES = (
     ),
     _warned(
         "project/destination-control-plane",
+        profile=Profile.STRICT,
+        opinion="Two of three projects permit every namespace, and where their writers are trusted that is meant.",
         reads=_DESTINATIONS,
         title="A project does not deploy to Argo CD's own namespace",
         explanation=(

@@ -34,6 +34,7 @@ def project_rule(
     profile: Profile = Profile.RECOMMENDED,
     action: Action = Action.WARN,
     needs: tuple[str, ...] = (),
+    opinion: str = "",
     mild_when: Callable[[Case], bool] | None = None,
 ) -> Rule:
     """A remembered look is one that rules share: each tells what was found for it.
@@ -52,6 +53,7 @@ def project_rule(
         good=_example(good),
         check=noticed(rule, check) if isinstance(check, Remembered) else check,
         needs=needs,
+        opinion=opinion,
         mild_when=mild_when,
     )
 

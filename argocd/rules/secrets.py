@@ -80,7 +80,7 @@ def _project_unknown(case: Case) -> Iterator[Finding]:
 
 
 def _url_missing(case: Case) -> Iterator[Finding]:
-    if secrets.describes_repository(case.object) and not secrets.value(case.object, "url"):
+    if secrets.describes_repository(case.object) and secrets.lacks(case.object, "url"):
         yield Finding(
             "repository/url-missing",
             _at("url"),
@@ -91,7 +91,16 @@ def _url_missing(case: Case) -> Iterator[Finding]:
 
 def _url_unreadable(case: Case) -> Iterator[Finding]:
     url = secrets.value(case.object, "url")
-    if url and len(url) <= _LONGEST_URL and url.strip() and not git_urls.normalize(url):
+    if not url or len(url) > _LONGEST_URL or not url.strip():
+        return
+    if reason := git_urls.problem(url.strip()):
+        yield Finding(
+            "repository/url-unreadable",
+            _at("url"),
+            f"the address cannot be used: {reason}",
+            "Write https://host/path, ssh://git@host/path, git@host:path or oci://host/path.",
+        )
+    elif not git_urls.normalize(url):
         yield Finding(
             "repository/url-unreadable",
             _at("url"),
@@ -167,7 +176,7 @@ def _repeated(case: Case) -> Iterator[Finding]:
 
 
 def _server_missing(case: Case) -> Iterator[Finding]:
-    if not secrets.server(case.object):
+    if secrets.lacks(case.object, "server"):
         yield Finding(
             "cluster/server-missing",
             _at("server"),

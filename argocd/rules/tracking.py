@@ -62,7 +62,7 @@ def _copied(case: Case) -> Iterator[Finding]:
         not is_root(thing)
         or is_hook(thing)
         or not reading.text(thing, "metadata", "name")
-        or writers.is_argocd(case.writer, case.surroundings)
+        or writers.is_syncing(case.writer, case.surroundings)
     ):
         return
     for path, text, found in _ids(case):
@@ -78,7 +78,11 @@ def _copied(case: Case) -> Iterator[Finding]:
 def _foreign_installation(case: Case) -> Iterator[Finding]:
     ours = case.surroundings.settings.installation_id
     theirs = annotation(case.old, names.INSTALLATION_ID)
-    if ours and theirs and theirs != ours and annotation(case.object, names.INSTALLATION_ID) == ours:
+    now = annotation(case.object, names.INSTALLATION_ID)
+    if not ours or theirs in {"", ours, now}:
+        return
+    # What it takes from itself may only be an Argo CD that lives elsewhere; nobody else does that for it.
+    if now == ours or not writers.is_remote_argocd(case.writer):
         owner = ids.parse_released(annotation(case.old, names.TRACKING_ID))
         of = f" and its application '{owner.application}'" if owner else ""
         yield Finding(
@@ -111,7 +115,7 @@ def _changed(case: Case) -> Iterator[Finding]:
 def _may_mark(case: Case) -> bool:
     configuration = case.surroundings.configuration
     return (
-        writers.is_argocd(case.writer, case.surroundings)
+        writers.is_syncing(case.writer, case.surroundings)
         or writers.is_tiphys(case.writer)
         or writers.is_agent(case.writer, configuration)
     )
@@ -191,10 +195,11 @@ RULES = (
         profile=Profile.RECOMMENDED,
         action=Action.DENY,
         reads=(_INSTALLATION_ID,),
-        title="An object of another Argo CD installation is not taken over",
+        title="An object of another Argo CD installation keeps its id",
         explanation=(
             "Two installations that deploy to one cluster tell their objects apart by the installation id. "
-            "Whoever writes its own id over another's takes the object, and both will fight over it."
+            "Whoever writes its own id over another's takes the object, and both will fight over it; who removes the "
+            "other's id prepares that. An Argo CD that lives elsewhere (kube-system:argocd-manager) may remove its own."
         ),
         bad=examples.argocd_cm("installationID: blue")
         + examples.BEFORE

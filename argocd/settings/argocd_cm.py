@@ -10,12 +10,16 @@ from enum import StrEnum
 from typing import Any
 
 from argocd import names, reading, safe_yaml
+from argocd.budget import spend
 from argocd.judging.configuration import Behaviour, Configuration, Version
 
 IMPERSONATION_SINCE: Version = (2, 13)
 ENFORCED_KEY_SINCE: Version = (3, 5)
 """Before it, an application without a matching account always failed to sync."""
 ANNOTATION_BY_DEFAULT_SINCE: Version = (3, 0)
+
+_READING = 4
+"""Steps to read a character of YAML."""
 
 
 class TrackingMethod(StrEnum):
@@ -59,9 +63,8 @@ class Settings:
     """`installation_id` has three states: None (no key), empty (the admin opted out), an id.
 
     `application_namespaces` is None where nobody knows which namespaces Argo CD was started with, and so
-    is `allowed_scm_providers` for the addresses of code forges (an empty list allows all);
-    `unreadable` names the keys whose YAML Argo CD cannot read either. `known` is False where no argocd-cm
-    was seen: rules that would complain about a default then keep silent.
+    is `allowed_scm_providers` for the addresses of code forges (an empty list allows all). `known` is False where
+    no argocd-cm was seen: rules that would complain about a default then keep silent.
     """
 
     known: bool = False
@@ -75,7 +78,6 @@ class Settings:
     in_cluster: bool = True
     application_namespaces: tuple[str, ...] | None = None
     allowed_scm_providers: tuple[str, ...] | None = None
-    unreadable: tuple[str, ...] = ()
 
 
 def read_settings(
@@ -86,20 +88,18 @@ def read_settings(
 ) -> Settings:
     """The settings in `argocd-cm` and, for the two that Argo CD is started with, `argocd-cmd-params-cm`."""
     data = reading.mapping(argocd_cm, "data")
-    unreadable: list[str] = []
     return Settings(
         known=argocd_cm is not None,
         tracking_method=_tracking_method(data, configuration.argocd.version),
         instance_label=reading.text(data, names.INSTANCE_LABEL_KEY) or names.INSTANCE_LABEL,
         installation_id=_installation_id(data),
         impersonation=_impersonation(data, configuration),
-        exclusions=_filters(data, names.RESOURCE_EXCLUSIONS_KEY, unreadable),
-        inclusions=_filters(data, names.RESOURCE_INCLUSIONS_KEY, unreadable),
-        global_projects=_global_projects(data, unreadable),
+        exclusions=_filters(data, names.RESOURCE_EXCLUSIONS_KEY),
+        inclusions=_filters(data, names.RESOURCE_INCLUSIONS_KEY),
+        global_projects=_global_projects(data),
         in_cluster=reading.text(data, names.IN_CLUSTER_ENABLED_KEY) != "false",
         application_namespaces=_started_with(command_parameters, names.APPLICATION_NAMESPACES_KEY),
         allowed_scm_providers=_started_with(command_parameters, names.ALLOWED_SCM_PROVIDERS_KEY),
-        unreadable=tuple(unreadable),
     )
 
 
@@ -129,37 +129,35 @@ def _impersonation(data: Mapping[str, Any], configuration: Configuration) -> Imp
     )
 
 
-def _yaml_list(data: Mapping[str, Any], key: str, unreadable: list[str]) -> list[Any]:
+def _yaml_list(data: Mapping[str, Any], key: str) -> list[Any]:
+    text = reading.text(data, key)
+    spend(_READING * len(text))
     try:
-        loaded = safe_yaml.load(reading.text(data, key))
+        loaded = safe_yaml.load(text)
     except safe_yaml.YamlError:
-        unreadable.append(key)
         return []
-    if loaded is None or isinstance(loaded, list):
-        return loaded or []
-    unreadable.append(key)
-    return []
+    return loaded if isinstance(loaded, list) else []
 
 
-def _filters(data: Mapping[str, Any], key: str, unreadable: list[str]) -> tuple[ResourceFilter, ...]:
+def _filters(data: Mapping[str, Any], key: str) -> tuple[ResourceFilter, ...]:
     return tuple(
         ResourceFilter(
             groups=tuple(reading.texts(entry, "apiGroups")),
             kinds=tuple(reading.texts(entry, "kinds")),
             clusters=tuple(reading.texts(entry, "clusters")),
         )
-        for entry in _yaml_list(data, key, unreadable)
+        for entry in _yaml_list(data, key)
         if isinstance(entry, Mapping)
     )
 
 
-def _global_projects(data: Mapping[str, Any], unreadable: list[str]) -> tuple[GlobalProject, ...]:
+def _global_projects(data: Mapping[str, Any]) -> tuple[GlobalProject, ...]:
     return tuple(
         GlobalProject(
             project=reading.text(entry, "projectName"),
             selector=reading.mapping(entry, "labelSelector"),
         )
-        for entry in _yaml_list(data, names.GLOBAL_PROJECTS_KEY, unreadable)
+        for entry in _yaml_list(data, names.GLOBAL_PROJECTS_KEY)
         if isinstance(entry, Mapping)
     )
 

@@ -12,6 +12,9 @@ from argocd.remembered import remembered
 _PLAIN = re.compile(r"https?://[a-z0-9.-]+(?::[0-9]+)?(?:/[a-z0-9_.~/*-]*)?")
 """What most are, and what stays as it is when it is read and written again."""
 _SSH = re.compile(r"(ssh://)?([^/:]*?)@[^@]+")
+_SCHEMES = frozenset({"http", "https", "ssh", "git", "oci", "file"})
+_SHOWN = 20
+"""Characters of a scheme that are repeated: no more can be one."""
 
 
 def is_plain(url: str) -> bool:
@@ -23,6 +26,20 @@ def same(one: str, other: str) -> bool:
     """Whether both mean the same repository; two that nobody can read do not."""
     normalized = normalize(one)
     return bool(normalized) and normalized == normalize(other)
+
+
+def problem(url: str) -> str:
+    """Why Argo CD cannot fetch from there; empty where it can, or where the address alone does not tell."""
+    if not url:
+        return ""
+    if any(character.isspace() for character in url):
+        return "an address has no blanks"
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        return ""
+    if scheme.lower() not in _SCHEMES:
+        return f"Argo CD cannot fetch over {scheme[:_SHOWN]}"
+    return "" if rest else "there is nothing behind the scheme"
 
 
 @remembered(longest=2000, most=4096)

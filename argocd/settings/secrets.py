@@ -116,6 +116,11 @@ def value(secret: Mapping[str, Any], key: str) -> str | None:
     return None if decoded is None else decoded.decode(errors="replace")
 
 
+def lacks(secret: Mapping[str, Any], key: str) -> bool:
+    """Whether the key is absent or empty; one that cannot be decoded is there."""
+    return key not in keys(secret) or value(secret, key) == ""
+
+
 def undecodable(secret: Mapping[str, Any]) -> Iterator[str]:
     """The paths of values that no API server would take."""
     for key, encoded in reading.mapping(secret, "data").items():

@@ -10,7 +10,7 @@ from typing import Any
 from argocd import names, reading
 from argocd.judging.case import Surroundings, User
 from argocd.judging.configuration import TrackingFormat
-from argocd.judging.writers import is_argocd, is_remote_argocd
+from argocd.judging.writers import is_remote_argocd, is_syncing
 from argocd.kubernetes_names import is_label_value
 from argocd.settings.argocd_cm import TrackingMethod
 from argocd.settings.resource_filters import is_excluded
@@ -136,7 +136,7 @@ def _may_be_marked(
 
 def _copied_marks(thing: Mapping[str, Any], writer: User, surroundings: Surroundings) -> tuple[str, ...]:
     """Annotations that came with a copy; never what Argo CD itself writes."""
-    if not surroundings.configuration.tracking.neutralize_copies or is_argocd(writer, surroundings):
+    if not surroundings.configuration.tracking.neutralize_copies or is_syncing(writer, surroundings):
         return ()
     copies = [key for key, found in _ids_on(thing).items() if not found.is_about(thing)]
     if names.TRACKING_ID in copies and annotation(thing, names.INSTALLATION_ID):

@@ -9,9 +9,17 @@ from enum import StrEnum
 from typing import Any
 
 from argocd import names, reading
-from argocd.applications.destinations import resolve
+from argocd.applications.destinations import IN_CLUSTER, resolve
+from argocd.applications.sources import project_of
+from argocd.globs import Verdict
 from argocd.judging.case import Surroundings, User
-from argocd.judging.writers import is_argocd
+from argocd.judging.writers import is_syncing
+from argocd.projects.permissions import (
+    application_namespace_permitted,
+    destination_permitted,
+    effective_project,
+    kind_permitted,
+)
 from argocd.settings.argocd_cm import TrackingMethod
 from argocd.tracking.ids import (
     TrackingId,
@@ -65,7 +73,7 @@ def owner_of(
             evidence=OwnerEvidence.STATUS,
             method=method_of(listing[0], surroundings),
         )
-    if is_argocd(writer, surroundings):
+    if is_syncing(writer, surroundings):
         found = own_id(thing)
         if found:
             return _known(found.application, OwnerEvidence.TRACKING_ID, surroundings)
@@ -108,7 +116,42 @@ def _listing(thing: Mapping[str, Any], group: str, surroundings: Surroundings) -
         reading.text(thing, "metadata", "namespace"),
         reading.text(thing, "metadata", "name"),
     )
-    return [application for application in listing or () if is_deployed_here(application, surroundings)]
+    return [
+        application
+        for application in listing or ()
+        if is_deployed_here(application, surroundings)
+        and _may_deploy(application, thing, group=group, surroundings=surroundings)
+    ]
+
+
+def _may_deploy(
+    application: Mapping[str, Any], thing: Mapping[str, Any], *, group: str, surroundings: Surroundings
+) -> bool:
+    """Whether the project of an Application permits it the object: its status is written by whoever may write it."""
+    neighbours = surroundings.neighbours
+    project = neighbours.project(project_of(reading.mapping(application, "spec")))
+    if not project:
+        return False
+    found = resolve(reading.mapping(application, "spec", "destination"), neighbours=neighbours)
+    cluster = (found and found.cluster) or IN_CLUSTER
+    whole = effective_project(project, settings=surroundings.settings, neighbours=neighbours) or project
+    verdicts = (
+        application_namespace_permitted(
+            project,
+            namespace=reading.text(application, "metadata", "namespace"),
+            control_plane=surroundings.configuration.argocd.namespace,
+        ),
+        destination_permitted(
+            whole,
+            server=cluster.server,
+            name=cluster.name,
+            namespace=reading.text(thing, "metadata", "namespace"),
+            project_clusters=neighbours.clusters_of_project(reading.text(project, "metadata", "name")),
+        ),
+    )
+    return set(verdicts) == {Verdict.YES} and kind_permitted(
+        whole, group=group, kind=reading.text(thing, "kind"), namespaced=True
+    )
 
 
 def is_deployed_here(application: Mapping[str, Any], surroundings: Surroundings) -> bool:

@@ -4,9 +4,10 @@ from typing import Any
 
 import yaml
 
-from argocd.engine.sections import did_you_mean
 from argocd.judging.configuration import Configuration
+from argocd.judging.profiles import where_and_why
 from argocd.rules.catalogue import CATALOGUE
+from argocd.spelling import did_you_mean
 from checks.fixes import FIXES
 from checks.reports import WIDTH
 from cli.explanations.explanation import Explanation, ExplanationSection, ExplanationStep, Mark
@@ -38,6 +39,7 @@ def explain(rule_id: str, configuration: Configuration) -> Explanation:
         ExplanationStep(
             Mark.NOTE, f"profile {rule.profile.value}, by default {rule.action.value}; here {here.value}"
         ),
+        ExplanationStep(Mark.NOTE, where_and_why(rule)),
     ]
     if rule.reads:
         facts.append(ExplanationStep(Mark.NOTE, f"asked when these change: {', '.join(rule.reads)}"))

@@ -37,17 +37,30 @@ def find_definitions() -> Definitions:
             objects = _from_module()
         except SurroundingsError as error:
             return Definitions(_of_our_own(), f"small definitions of our own ({error})")
-        _write(cached, objects)
+        _write(
+            cached, objects
+        )  # as JSON: reading the ApplicationSet's 1.4 MB of YAML takes a second each time
     return Definitions(json.loads(cached.read_bytes()), f"Argo CD {VERSION}")
 
 
 def _from_module() -> list[dict[str, Any]]:
+    return read_definitions(module_folder(module=MODULE, version=VERSION, checksum=CHECKSUM))
+
+
+def read_definitions(folder: Path) -> list[dict[str, Any]]:
+    """Those that a module of Argo CD brings."""
+    files = sorted((folder / "manifests" / "crds").glob("*-crd.yaml"))
+    return [yaml.load(path.read_bytes(), yaml.CSafeLoader) for path in files]
+
+
+def module_folder(*, module: str, version: str, checksum: str) -> Path:
+    """The module's content, downloaded by Go where it is not in its cache."""
     go = shutil.which("go")
     if not go:
         raise SurroundingsError("Go is not installed")
     try:
         done = subprocess.run(
-            [go, "mod", "download", "-json", f"{MODULE}@{VERSION}"],
+            [go, "mod", "download", "-json", f"{module}@{version}"],
             capture_output=True,
             timeout=DOWNLOAD_SECONDS,
             check=False,
@@ -56,14 +69,12 @@ def _from_module() -> list[dict[str, Any]]:
         )
         downloaded = json.loads(done.stdout)
     except (ValueError, subprocess.TimeoutExpired) as error:
-        raise SurroundingsError(f"{MODULE}@{VERSION} cannot be downloaded") from error
+        raise SurroundingsError(f"{module}@{version} cannot be downloaded") from error
     if done.returncode:
-        raise SurroundingsError(f"{MODULE}@{VERSION} cannot be downloaded: {downloaded.get('Error', '')}")
-    if downloaded["Sum"] != CHECKSUM:
-        raise SurroundingsError(f"{MODULE}@{VERSION} has the checksum {downloaded['Sum']}, not {CHECKSUM}")
-    folder = Path(downloaded["Dir"]) / "manifests" / "crds"
-    # JSON, because reading the ApplicationSet's 1.4 MB of YAML takes a second at each start.
-    return [yaml.load(path.read_bytes(), yaml.CSafeLoader) for path in sorted(folder.glob("*-crd.yaml"))]
+        raise SurroundingsError(f"{module}@{version} cannot be downloaded: {downloaded.get('Error', '')}")
+    if downloaded["Sum"] != checksum:
+        raise SurroundingsError(f"{module}@{version} has the checksum {downloaded['Sum']}, not {checksum}")
+    return Path(downloaded["Dir"])
 
 
 def _write(path: Path, objects: list[dict[str, Any]]) -> None:

@@ -1,7 +1,8 @@
-"""`python -m scripts.docs [--check]`: writes the generated pages of docs/, or tells which are stale.
+"""`python -m scripts.docs [--check] [--all]`: writes the generated pages of docs/, or tells which are stale.
 
 A generator is a module here with the page's path `PAGE` and a function `generate()` that returns its text;
-a page that is not Markdown brings its own `NOTE` for its first lines.
+a page that is not Markdown brings its own `NOTE` for its first lines, and one that downloads what it describes says
+`DOWNLOADS` and is left alone without `--all`.
 """
 
 import argparse
@@ -20,8 +21,10 @@ def main() -> int:
     parser.add_argument(
         "--check", action="store_true", help="write nothing; end with 1 where a page is stale"
     )
-    check = parser.parse_args().check
-    stale = stale_pages()
+    parser.add_argument("--all", action="store_true", help="also those that download what they describe")
+    arguments = parser.parse_args()
+    check = arguments.check
+    stale = stale_pages(downloads=arguments.all)
     for page, text in stale.items():
         if check:
             print(f"{page} is stale: run `make docs`", file=sys.stderr)
@@ -33,12 +36,14 @@ def main() -> int:
     return 1 if check and stale else 0
 
 
-def stale_pages() -> dict[str, str]:
+def stale_pages(*, downloads: bool = False) -> dict[str, str]:
     """Each page whose file differs, with the text that it should have."""
     pages = {}
     for found in pkgutil.iter_modules([str(HERE)]):
         if found.name != "__main__":
             generator = importlib.import_module(f"scripts.docs.{found.name}")
+            if getattr(generator, "DOWNLOADS", False) and not downloads:
+                continue
             pages[generator.PAGE] = getattr(generator, "NOTE", NOTE) + generator.generate()
     return {
         page: text

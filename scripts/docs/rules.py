@@ -5,6 +5,7 @@ from itertools import groupby
 
 from argocd.judging.case import Operation, Rule
 from argocd.judging.configuration import group_of
+from argocd.judging.profiles import where_and_why
 from argocd.rules.catalogue import CATALOGUE
 
 PAGE = "docs/rules.md"
@@ -15,8 +16,9 @@ What Tiphys looks for, in the order in which it tells. The same id is in the den
 SARIF file and here; [configuration](configuration.md) says how to change an action or to exempt an object.
 
 - **parity** rules are what Argo CD's own API server refuses, in its words; **recommended** ones are what its
-  documentation and its users' accidents teach. With `profile: parity` the latter are off.
-- A rule marked *neighbours* looks at other objects too: it speaks in both profiles and only where they are known.
+  documentation and its users' accidents teach, and speak of few objects that work; **strict** ones are opinions, which
+  many good objects do not share. A profile has the rules of those before it too.
+- A rule marked *neighbours* looks at other objects too: it speaks in every profile and only where they are known.
 - On an update only rules are asked whose fields changed.
 - Of an example's documents the last is judged; those before it are in the cluster already.
 """
@@ -50,6 +52,8 @@ def _section(rule: Rule) -> Iterator[str]:
     yield f"**{rule.title}.** {rule.explanation}"
     yield ""
     yield f"{rule.action} · {rule.profile} · {kinds}{deleting}.{reads}"
+    yield ""
+    yield where_and_why(rule)
     yield ""
     yield from _example("Bad", rule.bad)
     yield from _example("Good", rule.good)

@@ -6,13 +6,14 @@ judged object makes it an update.
 
 import base64
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import yaml
 
 from argocd import names, reading
 from argocd.engine.configuration_file import parse_text
-from argocd.judging.case import Case, Kind, Operation, Rule, Surroundings, User
+from argocd.judging.case import Case, Kind, Operation, Profile, Rule, Surroundings, User
 from argocd.judging.configuration import Configuration
 from argocd.judging.kinds import kind_of
 from argocd.judging.neighbours import KnownCluster
@@ -26,8 +27,8 @@ def case_of(example: str, *, rule: Rule) -> Case:
     whole = example.replace("…", "x" * 300_000)  # what an example leaves out because it is long
     documents = [_merged(document) for document in yaml.safe_load_all(whole) if document]
     judged, known = documents[-1], documents[:-1]
-    deleting = rule.operations == {Operation.DELETE}
     old = next((one for one in known if _key(one) == _key(judged)), None)
+    deleting = Operation.DELETE in rule.operations and old is None
     configuration = _configuration(known)
     return Case(
         kind=kind_of(judged),
@@ -44,6 +45,7 @@ def case_of(example: str, *, rule: Rule) -> Case:
             neighbours=_neighbours([one for one in known if _key(one) != _key(judged)]),
         ),
         writer=SOMEBODY,
+        written=True,
     )
 
 
@@ -81,7 +83,7 @@ def _configuration(known: list[Mapping[str, Any]]) -> Configuration:
     ours = next((one for one in known if _key(one)[2] == names.TIPHYS_CONFIG_MAP), None)
     configuration, problems = parse_text(reading.text(ours, "data", names.TIPHYS_CONFIG_KEY))
     assert not problems
-    return configuration
+    return replace(configuration, profile=Profile.STRICT)  # every rule there is shall speak
 
 
 def _command_parameters(known: list[Mapping[str, Any]]) -> Mapping[str, Any] | None:

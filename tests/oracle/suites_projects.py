@@ -12,7 +12,7 @@ from argocd.judging.neighbours import KnownCluster
 from argocd.projects import pattern_lists, permissions, roles, validation
 from argocd.projects.pattern_lists import ListMode
 from argocd.projects.validation import Code, ValidationProblem
-from argocd.settings import git_urls
+from argocd.settings import casbin, git_urls
 from tests.argocd import sync_window
 
 HEAD = (3, 6)
@@ -215,7 +215,7 @@ ANSWERS = {
     "derived_policies": _policy,
     "policy_action": lambda given: {"valid": roles.is_action(given["text"], version=HEAD)},
     "derived_actions": lambda given: {"valid": roles.is_action(given["text"], version=HEAD)},
-    "derived_policy_string": lambda given: _said(roles.line_problem(given["text"]), Code.NONE),
+    "derived_policy_string": lambda given: _said(casbin.line_problem(given["text"]), Code.NONE),
     "group_name": _group_name,
     "derived_group_names": _group_name,
     "derived_role_names": _role_name,

@@ -11,7 +11,8 @@ from jsonpointer import escape
 
 from argocd import reading
 from argocd.agents import autonomous_projects
-from argocd.engine.judge import Judgement, judge, weigh
+from argocd.budget import BudgetExceededError, StepBudget
+from argocd.engine.judge import Judgement, costs_too_much, judge, weigh
 from argocd.judging.case import Action, Case, Kind, Operation, Surroundings, User
 from argocd.judging.kinds import kind_of
 from argocd.tracking import completion as tracking_completion
@@ -62,10 +63,21 @@ class Decisions:
             return PASSED
         judgements = judge(case, today=self._today())
         if self._access_reviews is not None and case.surroundings.configuration.impersonation.check_writer:
-            asking = self._access_reviews.check(case)
+            try:
+                with self._budget(case):
+                    asking = self._access_reviews.check(case)
+            except BudgetExceededError:
+                return _verdict(
+                    review, [*judgements, *weigh(costs_too_much(case), case, today=self._today())]
+                )
             if asking is not None:
                 return self._validate_when_asked(review, case, judgements, asking)
         return _verdict(review, judgements)
+
+    @staticmethod
+    def _budget(case: Case) -> StepBudget:
+        """For what is worked out besides the rules: as much again at most."""
+        return StepBudget(case.surroundings.configuration.limits.review_steps)
 
     async def _validate_when_asked(
         self, review: Review, case: Case, judgements: list[Judgement], asking: Awaitable[list[Judgement]]
@@ -80,13 +92,20 @@ class Decisions:
         case = case_of(review, snapshot.surroundings)
         if case is not None and case.kind is Kind.PROJECT:
             return ReviewAnswer(patch=autonomous_projects.admission_patch(case))
-        completion = tracking_completion.complete(
-            review.object,
-            namespace=snapshot.namespace(review.namespace),
-            writer=writer_of(review),
-            surroundings=snapshot.surroundings,
-            group=review.group,
-        )
+        try:
+            with StepBudget(snapshot.surroundings.configuration.limits.review_steps):
+                completion = tracking_completion.complete(
+                    review.object,
+                    namespace=snapshot.namespace(review.namespace),
+                    writer=writer_of(review),
+                    surroundings=snapshot.surroundings,
+                    group=review.group,
+                )
+        except BudgetExceededError:
+            # A project with such patterns was stored before there was a budget, or past us.
+            completion = tracking_completion.Completion(
+                warnings=("not tracked: to find out whose this object is takes too long",)
+            )
         return ReviewAnswer(
             patch=[*_removals(completion.removed), *_additions(review.object, completion)],
             warnings=completion.warnings,

@@ -32,6 +32,14 @@ MUTATE_SECONDS = 2
 
 ARGOCD_RESOURCES = ("applications", "applicationsets", "appprojects")
 
+SETTINGS = (
+    names.ARGOCD_CM,
+    names.ARGOCD_CMD_PARAMS_CM,
+    names.ARGOCD_GPG_KEYS_CM,
+    names.ARGOCD_RBAC_CM,
+)
+"""The ConfigMaps that Argo CD reads its settings and keys from."""
+
 
 def _tracked() -> dict[str, tuple[str, ...]]:
     by_group: dict[str, list[str]] = {}
@@ -105,7 +113,7 @@ def validating(registration: Registration) -> Object:
                     _not_ourselves(registration),
                     {
                         "name": "argo-cd-reads-it",
-                        "expression": f"request.name in ['{names.ARGOCD_CM}', '{names.ARGOCD_GPG_KEYS_CM}']",
+                        "expression": f"request.name in {[*SETTINGS]}",
                     },
                 ],
             ),
@@ -114,7 +122,12 @@ def validating(registration: Registration) -> Object:
                 failing=Failing.OPEN,
                 rules=_tracked_rules(registration, ("CREATE", "UPDATE")),
                 namespaces=_tracking_namespaces(registration),
-                conditions=[_not_ourselves(registration), _NOT_CLEANING_UP, _NOT_OWNED, _METADATA_CHANGES],
+                conditions=[
+                    _not_ourselves(registration),
+                    _NOT_CLEANING_UP,
+                    _NOT_OWNED_BEFORE,
+                    _METADATA_CHANGES,
+                ],
             ),
         ],
     )
@@ -268,6 +281,13 @@ _NOT_OWNED: Object = {
     "expression": "!has(object.metadata.ownerReferences) || object.metadata.ownerReferences.size() == 0",
 }
 
+_NOT_OWNED_BEFORE: Object = {
+    # What gets an owner and loses its marks at once was a root of Argo CD's until now.
+    "name": "has-or-had-no-owner",
+    "expression": "object.metadata.?ownerReferences.orValue([]).size() == 0 || (request.operation == 'UPDATE' && "
+    "oldObject.metadata.?ownerReferences.orValue([]).size() == 0)",
+}
+
 
 def _annotations_differ(ignored: Sequence[str]) -> str:
     new, old = "object.metadata.?annotations.orValue({})", "oldObject.metadata.?annotations.orValue({})"
@@ -287,5 +307,8 @@ _METADATA_CHANGES: Object = {
 _CHANGES: Object = {
     "name": "more-than-status-changes",
     "expression": "request.operation != 'UPDATE' || object.?spec != oldObject.?spec || "
-    "object.metadata.?labels != oldObject.metadata.?labels || " + _annotations_differ(PASSING_ANNOTATIONS),
+    "object.metadata.?labels != oldObject.metadata.?labels || "
+    # An owner that does not exist has the garbage collector delete the object.
+    "object.metadata.?ownerReferences != oldObject.metadata.?ownerReferences || "
+    + _annotations_differ(PASSING_ANNOTATIONS),
 }

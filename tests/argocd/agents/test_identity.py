@@ -226,7 +226,9 @@ def test_after_a_failover_an_object_is_sent_as_the_one_that_the_agents_know() ->
         ({"metadata": {"name": "a-b-c"}}, IdentityAction.REFUSE),
         ({**local(source="1"), "spec": {"sourceNamespaces": ["a"]}}, IdentityAction.UPDATE),
         ({**local(source="other"), "spec": {"sourceNamespaces": ["a"]}}, IdentityAction.UPDATE),
-        ({**local(source="1"), "spec": {"sourceNamespaces": ["changed by hand"]}}, IdentityAction.UPDATE),
+        ({**local(source="1"), "spec": {"sourceNamespaces": ["a", "added by hand"]}}, IdentityAction.UPDATE),
+        ({**local(source="1"), "spec": {"sourceNamespaces": ["a-b"]}}, IdentityAction.REFUSE),
+        ({**local(source="1"), "spec": {"sourceNamespaces": []}}, IdentityAction.REFUSE),
         ({**local(source="other"), "spec": {"sourceNamespaces": ["a-b"]}}, IdentityAction.REFUSE),
     ],
 )

@@ -158,7 +158,8 @@ def test_roles_without_policies_stay() -> None:
         ("p, proj:shop:r, logs, get, shop/ns/x, allow", "p, proj:a-shop:r, logs, get, shop/ns/x, allow"),
         ("p, proj:shop:r, logs, get, *, allow", "p, proj:a-shop:r, logs, get, *, allow"),
         ("p, proj:shop, logs, get, shop/x, allow", "p, proj:shop, logs, get, a-shop/a/x, allow"),
-        ("p,proj:shop:r,logs,get,shop/x,allow", "p, proj:a-shop:r,logs,get, a-shop/a/x,allow"),
+        ("p,proj:shop:r,logs,get,shop/x,allow", "p,proj:a-shop:r,logs,get, a-shop/a/x,allow"),
+        ("p,  proj:shop:r ,logs,get, shop/x,allow", "p,  proj:a-shop:r ,logs,get, a-shop/a/x,allow"),
     ],
 )
 def test_a_policy_gets_the_prefixed_name(line: str, rewritten: str) -> None:
@@ -176,6 +177,8 @@ def test_a_policy_gets_the_prefixed_name(line: str, rewritten: str) -> None:
         "p, proj:shop:other, applications, get, shop/*, allow",
         "p, proj:other:r, applications, get, shop/*, allow",
         "p, role:shop:r, applications, get, shop/*, allow",
+        "p, role:ops, applications, get, shop/*, allow",
+        "p, ada, logs, get, shop/*, allow",
         "p, proj:shop:r, applications, get, other/*, allow",
         "p, proj:shop:r, applications, get, shop/*, allow, more",
     ],

@@ -105,26 +105,6 @@ def elements(*found: Any, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("spec", "expected"),
-    [
-        (spec_of(elements({"env": "a"}, {"env": "b"})), ["shop-a", "shop-b"]),
-        (spec_of(elements({"env": "a"}), name="shop-{{env}}"), ["shop-a"]),
-        (spec_of(elements({"env": "a", "values": {"x": "1"}}), name="{{ .env }}-{{.values.x}}"), ["a-1"]),
-        (spec_of(elements({"env": 1}, {}, 7)), []),
-        (spec_of(elements({"env": "a"}), name="{{ .env | lower }}"), []),
-        (spec_of(elements({"env": "a"}), name="shop"), []),
-        (spec_of(elements({"env": "a"}), templatePatch="x"), []),
-        (spec_of({**elements({"env": "a"}), "selector": {}}), []),
-        (spec_of(elements({"env": "a"}, template={"metadata": {"name": "own"}})), []),
-        (spec_of({"clusters": {}}), []),
-        (spec_of(elements({"env": "a"}), name="{{.env}}" * 1000), []),
-    ],
-)
-def test_names_that_can_be_told(spec: dict[str, Any], expected: list[str]) -> None:
-    assert [name for _, name in application_sets.static_names(spec)] == expected
-
-
-@pytest.mark.parametrize(
     ("generators", "expected"),
     [
         ([], False),

@@ -18,6 +18,7 @@ from argocd.judging.configuration import (
     ImpersonationOptions,
     InstallationIds,
     NamespacePolicy,
+    ReviewLimits,
     Role,
     Tracking,
     TrackingFormat,
@@ -65,6 +66,8 @@ tracking:
 impersonation:
   behaviour: proposal
   check-writer: true
+limits:
+  review-steps: 5000
 """
 
 
@@ -115,6 +118,7 @@ def test_every_key_is_read() -> None:
                 installation_id=InstallationIds.OFF,
             ),
             impersonation=ImpersonationOptions(behaviour=Behaviour.PROPOSAL, check_writer=True),
+            limits=ReviewLimits(review_steps=5000),
         ),
         [],
     )
@@ -128,7 +132,7 @@ def test_every_key_is_read() -> None:
         ("enforcment: warn", "enforcment: unknown key, did you mean enforcement?"),
         ("xyzzy: 1", "xyzzy: unknown key"),
         ("1: 2", "1: unknown key"),
-        ("profile: strict", "profile: must be one of parity, recommended, not strict"),
+        ("profile: lenient", "profile: must be one of parity, recommended, strict, not lenient"),
         (
             "role: standbye",
             "role: must be one of control-plane, workload, standby, not standbye, did you mean standby?",
@@ -187,7 +191,7 @@ def test_an_exemption_that_is_not_understood_exempts_nothing() -> None:
 
 def test_a_wrong_value_is_repeated_only_so_far() -> None:
     assert problems_of(f"profile: {'x' * 100}") == [
-        f"profile: must be one of parity, recommended, not {'x' * 40}…"
+        f"profile: must be one of parity, recommended, strict, not {'x' * 40}…"
     ]
 
 
@@ -218,3 +222,12 @@ def test_any_data_gives_a_configuration_and_problems(data: object) -> None:
     configuration, problems = parse_configuration(data)
     assert isinstance(configuration, Configuration)
     assert all(str(problem) for problem in problems)
+
+
+@pytest.mark.parametrize("steps", ["999", "0", "-1", "true", "many", "1.5"])
+def test_a_budget_is_a_whole_number_that_everyday_objects_need(steps: str) -> None:
+    configuration, problems = parse_text(f"limits: {{review-steps: {steps}}}")
+    assert configuration == Configuration()
+    (problem,) = problems
+    assert problem.path == "limits.review-steps"
+    assert problem.message.startswith("must be a whole number, 1000 or more, not ")

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from argocd import names
 from argocd.engine.directory import Directory, Shelf, key_of
 from argocd.engine.summaries import summarize, summarize_secret
 from argocd.judging.neighbours import Neighbours
@@ -53,7 +54,8 @@ def application(
 
 def project(name: str, *accounts: str, namespace: str = "argocd") -> dict[str, Any]:
     entries = [
-        {"server": "*", "namespace": "team-*", "defaultServiceAccount": account} for account in accounts
+        {"server": names.IN_CLUSTER_SERVER, "namespace": "team-a", "defaultServiceAccount": account}
+        for account in accounts
     ]
     return {
         "kind": "AppProject",

@@ -158,11 +158,25 @@ def test_a_deletion_asks_the_rules_about_deletions() -> None:
     assert asked(judge(case(operation=Operation.DELETE), today=TODAY, rules=rules)) == ["deleting"]
 
 
-@pytest.mark.parametrize("old", [None, project()])
-def test_an_object_that_is_being_deleted_passes(old: Object | None) -> None:
+def test_an_object_that_is_being_deleted_is_judged_by_what_changes_like_any_other() -> None:
+    rules = [rule("a"), rule("labels", reads=("metadata.labels",)), rule("status", reads=("status",))]
+    going = {"name": "pay", "namespace": "argocd", "deletionTimestamp": "2026-09-01T00:00:00Z"}
+    before = project(metadata=going)
+
+    def told(after: Object) -> list[str]:
+        return asked(judge(case(after, old=before), today=TODAY, rules=rules))
+
+    assert told(project(metadata=going, spec={"field": 2, "other": 1})) == ["a"]
+    assert told(project(metadata={**going, "labels": {"a": "b"}})) == ["labels"]
+    assert told(project(metadata={**going, "finalizers": []})) == []
+    finished = judge(case({**before, "status": {"a": 1}}, old=before), today=TODAY, rules=rules)
+    assert [one.action for one in finished] == [Action.WARN]
+
+
+def test_a_deletion_that_has_begun_may_be_asked_for_again() -> None:
+    deleting = rule("deleting", operations=frozenset({Operation.DELETE}))
     going = project(metadata={"name": "pay", "deletionTimestamp": "2026-09-01T00:00:00Z"})
-    assert judge(case(going, old=old), today=TODAY, rules=[rule("a", reads=())]) == []
-    assert judge(case(project(), old=going), today=TODAY, rules=[rule("a", reads=())]) == []
+    assert judge(case(going, operation=Operation.DELETE), today=TODAY, rules=[deleting]) == []
 
 
 def test_the_garbage_collector_passes() -> None:

@@ -10,13 +10,13 @@ from argocd.judging.configuration import Behaviour
 SERVER = "https://kubernetes.default.svc"
 
 
-def project(*entries: tuple[str, str]) -> dict[str, Any]:
-    """Entries are a namespace and an account."""
+def project(*entries: tuple[str, ...]) -> dict[str, Any]:
+    """Entries are a namespace, an account and perhaps another server than this cluster's."""
     return {
         "spec": {
             "destinationServiceAccounts": [
-                {"server": SERVER, "namespace": namespace, "defaultServiceAccount": account}
-                for namespace, account in entries
+                {"server": (*server, SERVER)[0], "namespace": namespace, "defaultServiceAccount": account}
+                for namespace, account, *server in entries
             ]
         }
     }
@@ -56,26 +56,32 @@ def test_a_grant_is_a_rule_of_a_role() -> None:
         ("shop", "deployer", True),
         ("shop", "other", False),
         ("blue", "deployer", False),
-        ("team-a", "generic", True),
-        ("shop", "generic", False),
+        ("team-a", "generic", False),
         ("shared", "runner", True),
+        ("shared", "roamer", False),
         ("shop", "runner", False),
         ("argocd", "homeless", True),
         ("shop", "homeless", False),
-        ("argocd", "everywhere", True),
-        ("shop", "everywhere", True),
+        ("shop", "everywhere", False),
+        ("shop", "stranger", False),
+        ("shop", "anywhere", False),
     ],
 )
-def test_an_account_that_a_project_names_is_known(namespace: str, name: str, *, expected: bool) -> None:
+def test_an_account_is_known_that_a_project_names_for_this_cluster_and_without_globs(
+    namespace: str, name: str, *, expected: bool
+) -> None:
     accounts = SyncAccounts(argocd_namespace="argocd")
     accounts.put(
         "pay",
         project(
             ("shop", "deployer"),
             ("team-*", "generic"),
-            ("*", "shared:runner"),
+            ("shop", "shared:runner"),
+            ("*", "shared:roamer"),
             ("", "homeless"),
             ("*", "everywhere"),
+            ("shop", "stranger", "https://elsewhere"),
+            ("shop", "anywhere", "*"),
         ),
     )
     assert accounts.has(namespace, name) is expected
@@ -84,7 +90,7 @@ def test_an_account_that_a_project_names_is_known(namespace: str, name: str, *, 
 def test_an_account_is_forgotten_with_the_last_project_that_names_it() -> None:
     accounts = SyncAccounts(argocd_namespace="argocd")
     for name in ("a", "b"):
-        accounts.put(name, project(("shop", "deployer"), ("team-*", "generic"), ("t?am-x", "generic")))
+        accounts.put(name, project(("shop", "deployer"), ("shop", "deployer"), ("team-x", "generic")))
     accounts.drop("a")
     assert accounts.has("shop", "deployer")
     assert accounts.has("team-x", "generic")
@@ -95,5 +101,4 @@ def test_an_account_is_forgotten_with_the_last_project_that_names_it() -> None:
     accounts.drop("b")
     accounts.drop("never seen")
     assert not accounts.has("shop", "other")
-    assert not accounts._certain
-    assert not accounts._patterns
+    assert not accounts._projects

@@ -60,6 +60,41 @@ def test_a_group_changes_the_action_of_rules_that_are_on() -> None:
     assert Configuration(rules={"project/*": Action.AUDIT}).action_for(rule()) is Action.AUDIT
 
 
+@pytest.mark.parametrize(
+    ("profile", "expected"),
+    [
+        (Profile.PARITY, {Profile.PARITY}),
+        (Profile.RECOMMENDED, {Profile.PARITY, Profile.RECOMMENDED}),
+        (Profile.STRICT, set(Profile)),
+    ],
+)
+def test_a_profile_has_its_own_rules_and_those_of_the_ones_before_it(
+    profile: Profile, expected: set[Profile]
+) -> None:
+    configuration = Configuration(profile=profile)
+    awake = {one for one in Profile if configuration.action_for(rule(profile=one)) is Action.WARN}
+    assert awake == expected
+
+
+@pytest.mark.parametrize(
+    ("profile", "expected"),
+    [(Profile.PARITY, Action.OFF), (Profile.RECOMMENDED, Action.DENY), (Profile.STRICT, Action.DENY)],
+)
+def test_a_group_wakes_opinions_too_unless_only_parity_is_asked_for(
+    profile: Profile, expected: Action
+) -> None:
+    configuration = Configuration(profile=profile, rules={"project/*": Action.DENY})
+    assert configuration.action_for(rule(profile=Profile.STRICT)) is expected
+
+
+def test_a_group_of_a_namespace_wakes_opinions_there() -> None:
+    configuration = Configuration(
+        namespaces=(NamespacePolicy(match="team-*", rules={"project/*": Action.DENY}),)
+    )
+    assert configuration.action_for(rule(profile=Profile.STRICT), namespace="team-a") is Action.DENY
+    assert configuration.action_for(rule(profile=Profile.STRICT), namespace="other") is Action.OFF
+
+
 def test_only_an_exact_id_wakes_a_rule_that_the_profile_has_off() -> None:
     grouped = Configuration(profile=Profile.PARITY, rules={"project/*": Action.WARN})
     exact = Configuration(profile=Profile.PARITY, rules={"project/example": Action.WARN})

@@ -71,12 +71,13 @@ def test_an_empty_writer_is_nobody_even_with_a_glob_for_everybody() -> None:
     assert not writers.is_argocd(User(), surroundings(configuration=configuration))
 
 
-def test_an_account_that_a_project_names_is_argocd_while_impersonation_is_on() -> None:
+def test_an_account_that_a_project_names_syncs_while_impersonation_is_on_and_is_never_argocd() -> None:
     writer = account("team-a", "deployer")
-    assert writers.is_argocd(writer, surroundings(impersonation=True, neighbours=Projects()))
-    assert not writers.is_argocd(writer, surroundings(neighbours=Projects()))
-    assert not writers.is_argocd(writer, surroundings(impersonation=True))
-    assert not writers.is_argocd(User(user="ada"), surroundings(impersonation=True, neighbours=Projects()))
+    assert writers.is_syncing(writer, surroundings(impersonation=True, neighbours=Projects()))
+    assert not writers.is_argocd(writer, surroundings(impersonation=True, neighbours=Projects()))
+    assert not writers.is_syncing(writer, surroundings(neighbours=Projects()))
+    assert not writers.is_syncing(writer, surroundings(impersonation=True))
+    assert not writers.is_syncing(User(user="ada"), surroundings(impersonation=True, neighbours=Projects()))
 
 
 def test_the_sidecars_are_told_by_their_accounts() -> None:

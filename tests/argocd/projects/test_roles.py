@@ -104,25 +104,6 @@ def test_a_group_can_stand_in_csv(group: str, problem: str) -> None:
     assert roles.group_problem(group) == problem
 
 
-@pytest.mark.parametrize(
-    ("line", "problem"),
-    [
-        ("", ""),
-        ("# comment", ""),
-        ("g, my-group, proj:p:r", ""),
-        ('g, "my,group", proj:p:r', ""),
-        ("g, a, b, c", "invalid RBAC policy: g, a, b, c"),
-        ("x, a", "invalid RBAC policy: x, a"),
-        ("p, a, b, c, d, e", ""),
-        ("m, anything", ""),
-        ('g, my"group, x', 'error parsing policy line "g, my"group, x": bare " in non-quoted-field'),
-        ('g, "open, x', 'error parsing policy line "g, "open, x": extraneous or missing " in quoted-field'),
-    ],
-)
-def test_a_line_of_csv_is_judged_as_argo_cd_reads_it(line: str, problem: str) -> None:
-    assert roles.line_problem(line) == problem
-
-
 def test_long_texts_are_judged_and_not_remembered() -> None:
     before = roles._problems.short.cache_info().currsize, roles.group_problem.short.cache_info().currsize
     assert problems(GOOD + "x" * 2000)
@@ -138,7 +119,6 @@ def test_every_text_gets_an_answer(text: str) -> None:
     roles.policy_problems("shop", "dev", text, version=VERSION)
     roles.group_problem(text)
     roles.role_name_problem(text)
-    roles.line_problem(text)
 
 
 WORDS = (

@@ -74,10 +74,14 @@ def secret(kind: str, *, named: str = "shop", **values: Any) -> dict[str, Any]:
 
 
 def argocd_cm(**data: Any) -> dict[str, Any]:
+    return config_map("argocd-cm", **data)
+
+
+def config_map(name: str, **data: Any) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": "argocd-cm", "namespace": "argocd"},
+        "metadata": {"name": name, "namespace": "argocd"},
         "data": data,
     }
 

@@ -1,5 +1,6 @@
 """The rules about mirrors and agents' projects, with their own examples and around them."""
 
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
@@ -13,7 +14,7 @@ from argocd.judging.case import Case, Kind, Operation, Rule, Surroundings, User
 from argocd.judging.configuration import Agents, Configuration, Role
 from argocd.judging.neighbours import Neighbours
 from argocd.rules import agent_mirrors, agent_projects
-from argocd.settings.argocd_cm import Settings
+from argocd.settings.argocd_cm import ImpersonationSwitch, Settings
 from tests.argocd.agents.agent_objects import OBJECTS, application, repository
 from tests.argocd.fake_neighbours import Neighbourhood, Nothing
 
@@ -88,6 +89,40 @@ def test_nobody_else_may(writer: User) -> None:
         case_of(changed(mirror(), description="d"), old=mirror(), writer=writer)
     )
     assert found(case_of(mirror(), operation=DELETE, writer=writer)) == {"agent/mirror-deleted"}
+
+
+@pytest.mark.parametrize("role", [Role.CONTROL_PLANE, Role.WORKLOAD])
+def test_owner_references_are_protected_because_the_garbage_collector_follows_them(role: Role) -> None:
+    before = mirror(annotations={names.TIPHYS_AGENT: "edge-1", **SOURCE})
+    owner = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "never-there", "uid": "0"}]
+    owned = mirror(annotations={names.TIPHYS_AGENT: "edge-1", **SOURCE}, ownerReferences=owner)
+    assert "agent/mirror-changed" in found(case_of(owned, old=before, role=role))
+    assert found(case_of(owned, old=before, role=role, writer=ARGOCD)) == set()
+
+
+def test_an_account_that_a_project_names_keeps_no_mirrors() -> None:
+    class Named(Nothing):
+        def is_sync_account(self, namespace: str, name: str) -> bool | None:
+            return True
+
+    case = case_of(
+        changed(mirror(), description="d"),
+        old=mirror(),
+        writer=User("system:serviceaccount:team-x:default"),
+        neighbours=Named(),
+    )
+    impersonated = replace(
+        case.surroundings, settings=Settings(impersonation=ImpersonationSwitch(enabled=True))
+    )
+    assert found(replace(case, surroundings=impersonated)) == {"agent/mirror-changed"}
+
+
+@pytest.mark.parametrize("key", ["sourceRepos", "clusterResourceWhitelist", "description"])
+def test_an_agents_own_identity_changes_nothing_of_a_native_project(key: str) -> None:
+    native = {**mirror(annotations={}, name="infra"), "spec": {}}
+    assert "agent/project-name-taken" in found(
+        case_of({**native, "spec": {key: []}}, old=native, writer=EDGE_1)
+    )
 
 
 def test_marks_cannot_be_taken_away_or_given_by_others() -> None:

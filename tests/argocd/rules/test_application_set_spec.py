@@ -98,8 +98,10 @@ def test_a_templated_or_unknown_project_is_not_missed() -> None:
 
 
 def test_a_patch_may_bring_the_project() -> None:
-    assert ask("applicationset/project-empty", application_set(template()))
-    assert not ask("applicationset/project-empty", application_set(template(), templatePatch="x"))
+    empty = template(project="")
+    assert ask("applicationset/project-empty", application_set(empty))
+    assert not ask("applicationset/project-empty", application_set(empty, templatePatch="x"))
+    assert not ask("applicationset/project-empty", application_set(template())), "field/required tells of it"
 
 
 def rolling(*steps: Any, **more: Any) -> dict[str, Any]:

@@ -16,11 +16,14 @@ GROUPS = frozenset(
     {
         "application",
         "applicationset",
+        "field",
         "secret",
         "repository",
         "cluster",
         "ignore-sync",
         "settings",
+        "parameters",
+        "rbac",
         "object",
     }
 )

@@ -38,7 +38,7 @@ def test_the_page_about_the_configuration_shows_a_good_one_with_every_key() -> N
     assert problems == []
     shown = yaml.safe_load(found[1])
     assert set(shown) == keys_of(Configuration)
-    for section in ("argocd", "agents", "tracking", "impersonation"):
+    for section in ("argocd", "agents", "tracking", "impersonation", "limits"):
         assert set(shown[section]) == keys_of(getattr(configuration, section))
         assert getattr(configuration, section) == getattr(Configuration(), section), "the page shows defaults"
         assert all(f"`{section}.{key}`" in page for key in shown[section])

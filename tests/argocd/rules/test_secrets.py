@@ -7,9 +7,12 @@ import pytest
 import yaml
 
 from argocd.engine.judge import judge
-from argocd.judging.case import Kind
+from argocd.judging.case import Case, Kind, Operation, Surroundings, User
+from argocd.judging.configuration import Configuration
+from argocd.judging.kinds import kind_of
 from argocd.judging.neighbours import KnownCluster
 from argocd.rules.catalogue import CATALOGUE
+from argocd.settings.argocd_cm import Settings
 from tests.argocd.cases import case_of
 from tests.argocd.fake_neighbours import Neighbourhood, Nothing
 from tests.argocd.rules.asking import RULES, ask, secret
@@ -157,3 +160,26 @@ def test_a_file_with_plain_text_is_judged_like_what_the_api_server_stores(rule: 
     assert [one.finding.rule for one in judge(plain, today=date(2026, 9, 1))] == [
         one.finding.rule for one in judge(stored, today=date(2026, 9, 1))
     ]
+
+
+@pytest.mark.parametrize("before", [None, "scm-creds", "repository"])
+def test_a_secret_that_becomes_a_cluster_is_judged_whole(before: str | None) -> None:
+    twice = '{"tlsClientConfig": {}, "TLSClientConfig": {}}'
+    new = secret("cluster", server="https://east", config=twice)
+    labels = {} if before is None else {"argocd.argoproj.io/secret-type": before}
+    old = {**new, "metadata": {**new["metadata"], "labels": labels}}
+    rules = {one.finding.rule for one in judge(case_between(old, new), today=date(2026, 9, 1))}
+    assert "cluster/config-ambiguous" in rules
+    again = {one.finding.rule for one in judge(case_between(new, new), today=date(2026, 9, 1))}
+    assert "cluster/config-ambiguous" not in again
+
+
+def case_between(old: dict[str, Any], new: dict[str, Any]) -> Case:
+    return Case(
+        kind=kind_of(new),
+        object=new,
+        old=old,
+        operation=Operation.UPDATE,
+        writer=User(user="ada"),
+        surroundings=Surroundings(Settings(), Configuration(), Nothing()),
+    )

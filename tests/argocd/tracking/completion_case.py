@@ -22,6 +22,13 @@ OWN_ID = "shop:/ConfigMap:shop/colours"
 COPIED_ID = "shop:/ConfigMap:shop/shapes"
 
 
+OPEN: Mapping[str, Any] = {
+    "destinations": [{"server": "*", "namespace": "*"}],
+    "sourceNamespaces": ["*"],
+}
+"""A project's spec that permits everything."""
+
+
 @dataclass
 class Cluster1(Neighbourhood):
     """Applications with the objects that they list."""
@@ -84,7 +91,9 @@ def completed(
     settings: Settings | None = None,
     configuration: Configuration | None = None,
     group: str | None = None,
+    project: Mapping[str, Any] | None = OPEN,
 ) -> Completion:
+    """`project` is the spec of the Applications' project; None where there is none."""
     surroundings = Surroundings(
         settings=settings or Settings(),
         configuration=configuration or Configuration(),
@@ -93,6 +102,7 @@ def completed(
             applications=list(known),
             clusters=list(clusters or ()),
             knows_clusters=clusters is not None,
+            projects=[] if project is None else [{"metadata": {"name": "default"}, "spec": project}],
         ),
     )
 

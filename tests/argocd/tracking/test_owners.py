@@ -1,5 +1,7 @@
 """Whose an object is, by which evidence."""
 
+from typing import Any
+
 import pytest
 
 from argocd import names
@@ -12,6 +14,7 @@ from tests.argocd.tracking.completion_case import (
     ADA,
     ARGOCD,
     COPIED_ID,
+    OPEN,
     OWN_ID,
     REMOTE_ARGOCD,
     application,
@@ -67,6 +70,28 @@ def test_an_application_for_another_cluster_is_no_owner(
 ) -> None:
     found = completed(config_map(), listing=[application(destination=destination)], clusters=clusters)
     assert bool(found.annotations) is here
+
+
+@pytest.mark.parametrize(
+    "project",
+    [
+        None,
+        {},
+        {**OPEN, "destinations": [{"server": "*", "namespace": "elsewhere"}]},
+        {**OPEN, "destinations": [*OPEN["destinations"], {"server": "*", "namespace": "!shop"}]},
+        {**OPEN, "destinations": [{"server": "https://c1", "namespace": "*"}]},
+        {**OPEN, "namespaceResourceBlacklist": [{"group": "", "kind": "ConfigMap"}]},
+        {**OPEN, "namespaceResourceWhitelist": [{"group": "apps", "kind": "*"}]},
+        {**OPEN, "sourceNamespaces": ["team-b"]},
+    ],
+)
+def test_a_listing_in_a_status_is_no_evidence_of_what_the_project_does_not_permit(
+    project: dict[str, Any] | None,
+) -> None:
+    listing = [application(namespace="team-a")]
+    assert completed(config_map(), listing=listing, project=project) == NOTHING
+    named = completed(config_map(), listing=listing, project=project, owner="shop")
+    assert named.annotations[names.TRACKING_ID] == OWN_ID
 
 
 def test_what_argocd_writes_is_completed() -> None:

@@ -31,7 +31,7 @@ GOOD = (
     "apiVersion: argoproj.io/v1alpha1\nkind: AppProject\nmetadata: {name: web, namespace: argocd}\nspec: {}\n"
 )
 BAD = GOOD.replace("{}", "{sourceNamespaces: [a, a]}")
-WARNED = GOOD.replace("{}", "{sourceRepos: ['*']}")
+WARNED = GOOD.replace("{}", "{sourceRepos: ['ssh://git@example.test:web/deploy']}")
 APPLICATION = """\
 apiVersion: argoproj.io/v1alpha1
 kind: Application
@@ -84,7 +84,7 @@ def write(folder: Path, **files: str) -> Path:
         (BAD, (), 1),
         (BAD, ("--rule", "project/duplicate-source-namespace=warn"), 0),
         (BAD, ("--rule", "project/*=off"), 0),
-        (WARNED, ("--rule", "project/source-repo-wildcard=deny"), 1),
+        (WARNED, ("--rule", "project/source-repo-unreadable=deny"), 1),
         (WARNED, ("--profile", "parity", "--fail-on", "warn"), 0),
         ("a: [", (), 2),
         (f"{BAD}---\na: [", (), 2),
@@ -204,7 +204,7 @@ def test_without_a_namespace_argo_cds_is_meant(tmp_path: Path) -> None:
 def test_standard_input_is_read_like_a_file() -> None:
     done = check("-", stdin=f"{WARNED}---\n{BAD}")
     assert done.exit_code == 1
-    assert done.stdout.startswith("<stdin>\n  4:22    warn  project/source-repo-wildcard\n")
+    assert done.stdout.startswith("<stdin>\n  4:22    warn  project/source-repo-unreadable\n")
     assert "  9:30    deny  project/duplicate-source-namespace\n" in done.stdout
 
 

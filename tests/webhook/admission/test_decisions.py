@@ -123,11 +123,18 @@ def test_argo_cds_own_writes_pass_on_objects_that_break_rules_already(change: di
     assert answered(decisions().validate(request)).allowed
 
 
-def test_what_is_being_deleted_passes() -> None:
-    bad = project({"sourceRepos": ["!*"]}, deletionTimestamp="2026-11-01T00:00:00Z")
-    assert answered(
-        decisions().validate(asked(operation="UPDATE", object=bad, oldObject=project({})))
-    ).allowed
+def test_what_is_being_deleted_can_be_finished_and_not_be_changed_otherwise() -> None:
+    going = project({"sourceRepos": ["!*"]}, deletionTimestamp="2026-11-01T00:00:00Z")
+    bad = {**going, "spec": {"sourceRepos": ["!*"], "destinations": [{"server": "!*"}]}}
+    finished = {**going, "metadata": {**going["metadata"], "finalizers": []}, "status": {"a": "b"}}
+
+    def allowed(thing: dict[str, Any]) -> bool:
+        return answered(
+            decisions().validate(asked(operation="UPDATE", object=thing, oldObject=going))
+        ).allowed
+
+    assert allowed(finished)
+    assert not allowed(bad)
 
 
 @pytest.mark.parametrize("request_", [{"operation": "CONNECT"}, {"subResource": "status"}, {"object": None}])

@@ -55,13 +55,13 @@ def test_all_findings_of_every_bad_object_are_shown_as_the_golden_file_says(guar
 def test_bad_objects_are_refused_however_they_come(guarded: Guarded, way: tuple[str, ...]) -> None:
     done = guarded.write(BAD, *way, check=False)
     assert done.stdout == ""
-    assert done.stderr.count("Tiphys refuses this ") == 7
+    assert done.stderr.count("Tiphys refuses this ") == 9
 
 
 @pytest.mark.parametrize("way", WAYS, ids=" ".join)
 def test_good_objects_pass_however_they_come(good: Guarded, way: tuple[str, ...]) -> None:
     done = good.write(GOOD, *way)
-    assert len(done.stdout.splitlines()) == 7
+    assert len(done.stdout.splitlines()) == 8
     # One apply brings an application and its project: rules on neighbours may warn, nothing else has a word.
     assert all("-unknown: " in line for line in done.stderr.splitlines())
 
@@ -84,8 +84,8 @@ def test_a_good_object_cannot_be_edited_or_patched_into_a_bad_one(guarded: Guard
 
 
 def test_warnings_are_shown_and_the_object_is_stored(guarded: Guarded) -> None:
-    done = guarded.write(PROJECT % ("warned", "*"))
-    assert "Warning: project/source-repo-wildcard: spec.sourceRepos[0]: " in done.stderr
+    done = guarded.write(PROJECT % ("warned", "ssh://git@example.test:shop/deploy"))
+    assert "Warning: project/source-repo-unreadable: spec.sourceRepos[0]: " in done.stderr
     assert "appproject.argoproj.io/warned created" in done.stdout
 
 

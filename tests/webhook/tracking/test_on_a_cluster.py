@@ -94,6 +94,19 @@ class Tracked:
         assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
+@pytest.fixture(autouse=True, scope="module")
+def default_project(guarded: Guarded) -> None:
+    """Argo CD makes it when it starts; what it permits decides which listings count."""
+    guarded.write(
+        {
+            "apiVersion": "argoproj.io/v1alpha1",
+            "kind": "AppProject",
+            "metadata": {"name": names.DEFAULT_PROJECT},
+            "spec": {"sourceRepos": ["*"], "destinations": [{"server": "*", "namespace": "*"}]},
+        }
+    )
+
+
 @pytest.fixture
 def tracked(guarded: Guarded) -> Iterator[Tracked]:
     namespace = guarded.cluster.create_namespace(labels={names.TIPHYS_TRACKING: names.ENABLED})

@@ -1,0 +1,73 @@
+"""Go templates; the golden file holds what Go's text/template says of them."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from argocd.go.text_template import COMPUTED, Variable, parse
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "templates.json").read_text())
+FUNCTIONS = frozenset({"lower", "default", "toYaml"})
+LONG = 200_000
+PATIENCE = 3.0
+"""Seconds for the longest text; quadratic work would take minutes."""
+
+
+@pytest.mark.parametrize("case", GOLDEN, ids=[case["template"][:30] for case in GOLDEN])
+def test_a_template_fails_with_the_words_that_go_has_for_it(case: dict[str, str]) -> None:
+    expected = case["problem"].partition(" started at")[0]  # the line is that of the file, not of the text
+    assert parse(case["template"], functions=FUNCTIONS).problem == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("", ()),
+        ("plain", ("plain",)),
+        ("a-{{.x}}-b", ("a-", Variable(("x",)), "-b")),
+        ("{{ .x.y }}", (Variable(("x", "y")),)),
+        ("a {{- .x -}} b", ("a", Variable(("x",)), "b")),
+        ("a {{/* said */}} b", ("a ", " b")),
+        ("{{ .x | lower }}", (COMPUTED,)),
+        ("{{ .x .y }}", (COMPUTED,)),
+        ("{{ . }}", (COMPUTED,)),
+        ("{{if .x}}a{{.y}}{{end}}b", (COMPUTED, "b")),
+        ('{{define "t"}}a{{end}}b', (COMPUTED, "b")),
+    ],
+)
+def test_plain_variables_and_the_text_around_them_are_told_from_all_else(
+    text: str, pieces: tuple[object, ...]
+) -> None:
+    assert parse(text, functions=FUNCTIONS).pieces == pieces
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "{{",
+        "}}",
+        "{{.a}}",
+        "{{(",
+        "{{ (",
+        "(",
+        "{{/*",
+        '{{"',
+        "{{if .a}}",
+        "{{else}}",
+        "{{ .a |",
+        "{{$a := 1}}",
+        "0",
+    ],
+)
+def test_a_long_template_is_read_in_linear_time(part: str) -> None:
+    started = time.process_time()
+    parse(part * (LONG // len(part)))
+    parse("{{" + part * (LONG // len(part)))
+    assert time.process_time() - started < PATIENCE
+
+
+def test_nesting_that_nobody_writes_is_unknown_and_no_problem() -> None:
+    deep = "{{ " + "(" * 5000 + ".x" + ")" * 5000 + " }}"
+    assert parse(deep).pieces == (COMPUTED,)
