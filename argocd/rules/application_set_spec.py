@@ -111,9 +111,30 @@ def _own_name(generator: object) -> bool:
     )
 
 
+def _constant_name(spec: Mapping[str, Any]) -> str:
+    """A name without a variable, where nothing else gives names."""
+    name = application_sets.name_template(spec)
+    return "" if application_sets.is_templated(name) or spec.get("templatePatch") else name
+
+
+def _repeats_constant(spec: Mapping[str, Any]) -> bool:
+    """Whether lists alone give the constant name to several applications."""
+    own = (each for each in parameters.generated(spec) if not reading.text(each.own, "metadata", "name"))
+    return sum(len(each.sets or ()) for each in own) > 1
+
+
 def _name_repeated(case: Case) -> Iterator[Finding]:
     seen: set[str] = set()
     spec = reading.mapping(case.object, "spec")
+    constant = _constant_name(spec)
+    if constant and _repeats_constant(spec):
+        yield Finding(
+            "applicationset/name-repeated",
+            parameters.NAME,
+            f"ApplicationSet {reading.text(case.object, 'metadata', 'name')} contains applications with "
+            f"duplicate name: {constant}",
+            "Use a variable of the list in the name; Argo CD keeps the first application.",
+        )
     for path, name in parameters.generated_names(spec, _reader(spec)):
         if not name or not isinstance(name, str) or path == parameters.NAME:
             continue
@@ -130,10 +151,8 @@ def _name_repeated(case: Case) -> Iterator[Finding]:
 
 def _name_constant(case: Case) -> Iterator[Finding]:
     spec = reading.mapping(case.object, "spec")
-    name = application_sets.name_template(spec)
-    if not name or application_sets.is_templated(name) or spec.get("templatePatch"):
-        return
-    if application_sets.may_give_several(spec):
+    name = _constant_name(spec)
+    if name and application_sets.may_give_several(spec) and not _repeats_constant(spec):
         yield Finding(
             "applicationset/name-constant",
             "spec.template.metadata.name",
@@ -313,7 +332,7 @@ RULES: tuple[Rule, ...] = (
         reads=("spec.template.metadata.name", "spec.templatePatch", "spec.generators"),
         title="The applications' names differ",
         explanation="A name without a variable is the same for every result of the generators.",
-        bad=examples.application_set(name="shop"),
+        bad=examples.application_set(generators="- clusters: {}", name="shop"),
         check=_name_constant,
     ),
     _refused(
