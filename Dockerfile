@@ -1,5 +1,6 @@
 # One image for every `tiphys` command. The base is an argument: any image with Python 3.11 or newer will do.
-#   docker build --build-arg BASE=python:3.13-slim -t tiphys .
+# A tag moves; an image that others run is built from a digest, which is yours to choose and to renew:
+#   docker build --build-arg BASE=python:3.13-slim@sha256:… -t tiphys .
 ARG BASE=python:3.13-slim
 
 FROM ${BASE} AS build

@@ -43,6 +43,8 @@ SKIP_RECONCILE = "argocd.argoproj.io/skip-reconcile"
 MANAGED_BY_URL = "argocd.argoproj.io/managed-by-url"
 MANIFEST_GENERATE_PATHS = "argocd.argoproj.io/manifest-generate-paths"
 NOTIFIED = "notified.notifications.argoproj.io"
+REQUESTS = (REFRESH, HYDRATE, APPLICATION_SET_REFRESH)
+"""What a controller is asked by, and removes with its answer; argocd-server writes the first two together."""
 MANAGED_BY = "managed-by"
 
 HELM_HOOK = "helm.sh/hook"
@@ -84,9 +86,10 @@ ALLOWED_SCM_PROVIDERS_KEY = "applicationsetcontroller.allowed.scm.providers"
 
 SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 
+ARGOCD_SERVER = "argocd-server"
 ARGOCD_ACCOUNTS = (
     "argocd-application-controller",
-    "argocd-server",
+    ARGOCD_SERVER,
     "argocd-applicationset-controller",
     "argocd-notifications-controller",
 )
@@ -135,7 +138,7 @@ TIPHYS_CONFIG_MAP = "tiphys"
 TIPHYS_CONFIG_KEY = "tiphys.yaml"
 
 TIPHYS_AGENT = "tiphys.dev/agent"
-"""Annotation of an autonomous agent's project on the control plane: whose it is."""
+"""Annotation of an autonomous agent's project on the control plane: whose it is. Label of an agent's namespace there."""
 TIPHYS_CERTIFICATES = "tiphys.dev/certificates"
 """Annotation of an agent's cluster Secret: fingerprints of certificates that were issued for it."""
 TIPHYS_TRACKING = "tiphys.dev/tracking"
@@ -144,6 +147,8 @@ TIPHYS_TRACKING_APPLICATION = "tiphys.dev/tracking-application"
 """Annotation of a Namespace: the application that owns what has no better evidence."""
 TIPHYS_TRACKING_METHOD = "tiphys.dev/tracking-method"
 """Annotation of an Application: overrides the system's tracking method."""
+TIPHYS_FORMER_INSTALLATION_IDS = "tiphys.dev/former-installation-ids"
+"""Annotation of argocd-cm: the ids that this installation had before, with commas between them."""
 TIPHYS_INJECTION = "tiphys.dev/injection"
 TIPHYS_INJECT = "tiphys.dev/inject"
 

@@ -9,13 +9,24 @@ from certs.folder import CERTIFICATE, KEY, changes, consistently, read_pair
 from certs.key_pair import CertificateError, KeyPair
 
 
-def server_context(folder: Path) -> ssl.SSLContext:
-    """TLS 1.3 and HTTP/1.1 only, with the folder's pair; raises rather than serving anything else."""
+def server_context(folder: Path, *, client_ca: Path | None = None) -> ssl.SSLContext:
+    """TLS 1.3 and HTTP/1.1 only, with the folder's pair; raises rather than serving anything else.
+
+    With `client_ca` only for clients whose certificate the authorities in that file signed.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.set_alpn_protocols(["http/1.1"])
     # A resumed session would not see a new certificate; a handshake costs the API server 2 ms once in 90 s.
     context.num_tickets = 0
+    if client_ca is not None:
+        context.verify_mode = ssl.CERT_REQUIRED
+        try:
+            context.load_verify_locations(client_ca)
+        except (ssl.SSLError, OSError) as error:
+            raise CertificateError(
+                f"{client_ca}: the clients' authorities cannot be loaded: {error}"
+            ) from error
     load(context, folder)
     return context
 

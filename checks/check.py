@@ -4,17 +4,19 @@ Here a few files, which are kept as they were read until all neighbours are know
 for as many as there may be.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import date
 
 from argocd.engine.judge import judge
 from argocd.judging.case import Case
 from argocd.judging.configuration import Configuration
 from argocd.judging.kinds import kind_of
-from checks.file_check import FileCheck
+from checks.file_check import FileCheck, Input
+from checks.files.content import size_of
+from checks.files.references import references_in
 from checks.findings import CheckResult, placed_in
-from checks.known_objects import KnownObjects, in_default_namespace, known_from
-from checks.manifests import Manifest, size_of
+from checks.installations import Installations
+from checks.known_objects import KnownObjects
 
 MANY_FILES = 400
 """From here on several processes pay: each costs a third of a second to start."""
@@ -31,23 +33,39 @@ def judge_files(
     processes: int = 1,
     seen: Callable[[int], None] = lambda _: None,
     around: KnownObjects | None = None,
+    named: Collection[str] = frozenset(),
+    strict: bool = False,
+    namespace_given: bool = False,
 ) -> CheckResult:
     """All objects of the files; `seen` hears of each file.
 
-    `around` is what a cluster already holds; an object of the files stands for the one of its name there.
+    `around` is what a cluster already holds; an object of the files stands for the one of its name there. `named`
+    files, and where it is `strict` all, must be manifests. Unless Argo CD's namespace is given, the files tell it.
     """
+    given = Input(named=named, strict=strict, references=references_in(files))
     if are_few(files):
-        result = _judge_few(files, configuration, today=today, seen=seen, around=around)
+        installations = Installations(configuration, namespace_given=namespace_given, around=around)
+        check_file = FileCheck(configuration, given, today=today)
+        result = _judge_few(files, check_file, installations, today=today, seen=seen)
     else:
         # Only here: a pipeline with few files does not wait for the import.
-        from checks.packed_check import judge_many  # noqa: PLC0415
+        from checks.packed_check import PackedCheck  # noqa: PLC0415
+        from checks.packing import Packed  # noqa: PLC0415
 
-        workers = processes if len(files) >= MANY_FILES else 1
-        result = judge_many(files, configuration, today=today, processes=workers, seen=seen, around=around)
-    named = {found.place.file for found in result.findings}
-    order = {file: index for index, file in enumerate(files) if file in named}
+        installations = Installations(
+            configuration, namespace_given=namespace_given, around=around, mapping=Packed
+        )
+        check_files = PackedCheck(configuration, given, installations, today=today)
+        result = check_files(files, processes=processes if len(files) >= MANY_FILES else 1, seen=seen)
+    concerned = {found.place.file for found in result.findings}
+    order = {file: index for index, file in enumerate(files) if file in concerned}
     result.findings.sort(
-        key=lambda found: (order.get(found.place.file, 0), found.place.line, found.place.column, found.rule)
+        key=lambda found: (
+            order.get(found.place.file, 0),
+            found.place.line,
+            found.place.column,
+            found.rule,
+        )
     )
     return result
 
@@ -58,28 +76,25 @@ def are_few(files: Sequence[str]) -> bool:
 
 def _judge_few(
     files: Sequence[str],
-    configuration: Configuration,
+    check_file: FileCheck,
+    installations: Installations,
     *,
     today: date,
     seen: Callable[[int], None],
-    around: KnownObjects | None,
 ) -> CheckResult:
     result = CheckResult([], [], files=len(files))
-    known = around or known_from((), configuration)
-    check_file = FileCheck(configuration, today=today)
-    waiting: list[Manifest] = []
+    waiting = []
     for file in files:
         told = check_file(file)
-        result.findings += told.findings
-        result.unreadable += told.unreadable
-        result.objects += told.objects
+        result.add(told)
         for manifest in told.waiting:
-            known.put(in_default_namespace(manifest.body, configuration))
-        waiting += told.waiting
+            installations.see(manifest.body)
+            waiting.append(manifest)
         seen(1)
-    surroundings = known.surroundings(configuration)
     for manifest in waiting:
-        body = in_default_namespace(manifest.body, configuration)
+        installations.put(manifest.body)
+    for manifest in waiting:
+        body, surroundings = installations.surroundings(manifest.body)
         judgements = judge(
             Case(kind=kind_of(body), object=body, surroundings=surroundings, written=True), today=today
         )

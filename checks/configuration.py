@@ -1,43 +1,75 @@
 """Tiphys's configuration from a file, the same that the webhook reads from its ConfigMap."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from argocd import safe_yaml
+from argocd import reading, safe_yaml
 from argocd.engine.configuration_file import parse_configuration, parse_rules
 from argocd.judging.case import Profile
 from argocd.judging.configuration import Configuration
-from checks.manifests import STDIN
+from checks.files.content import STDIN, UnreadableError, read_text
 from tiphys.errors import CallError
 
 CONFIGURATION_FILE = "tiphys.yaml"
+IGNORE_FILE = ".tiphysignore"
 
 
 def find_configuration(path: str) -> Path | None:
     """The nearest one, from a manifest's path upwards."""
+    return _find_upwards(path, CONFIGURATION_FILE)
+
+
+def _find_upwards(path: str, name: str) -> Path | None:
     start = Path.cwd() if path == STDIN else Path(path).absolute()
     for folder in (start, *start.parents):
-        if (folder / CONFIGURATION_FILE).is_file():
-            return folder / CONFIGURATION_FILE
+        if (folder / name).is_file():
+            return folder / name
     return None
 
 
-def read_configuration(path: Path | None) -> tuple[Configuration, list[str]]:
-    """The webhook's configuration, and what only `tiphys check` heeds: the globs of `exclude`."""
+@dataclass(frozen=True, slots=True)
+class ReadConfiguration:
+    """The webhook's configuration, and what only `tiphys check` asks: `exclude`, and whether Argo CD's namespace is in it."""
+
+    configuration: Configuration = field(default_factory=Configuration)
+    exclude: tuple[str, ...] = ()
+    namespace_given: bool = False
+
+
+def read_configuration(path: Path | None) -> ReadConfiguration:
     if path is None:
-        return Configuration(), []
+        return ReadConfiguration()
     try:
-        data = safe_yaml.load(path.read_text())
-    except (OSError, UnicodeDecodeError, safe_yaml.YamlError) as error:
-        raise CallError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+        data = safe_yaml.load(read_text(str(path)))
+    except (UnreadableError, safe_yaml.YamlError) as error:
+        raise CallError(f"{path}: {error}") from error
     excluded = data.pop("exclude", []) if isinstance(data, dict) else []
     if not isinstance(excluded, list) or not all(isinstance(pattern, str) for pattern in excluded):
         raise CallError(f"{path}: exclude must be a list of globs")
     configuration, problems = parse_configuration(data)
     if problems:
         raise CallError("; ".join(f"{path}: {problem}" for problem in problems))
-    return configuration, excluded
+    namespace = reading.value(data, "argocd", "namespace")
+    return ReadConfiguration(configuration, tuple(excluded), namespace_given=namespace is not None)
+
+
+def read_ignored(path: str) -> tuple[str, ...]:
+    """The globs of the nearest `.tiphysignore`, a line each; `#` begins a comment."""
+    file = _find_upwards(path, IGNORE_FILE)
+    if file is None:
+        return ()
+    try:
+        lines = [line.strip() for line in read_text(str(file)).splitlines()]
+    except UnreadableError as error:
+        raise CallError(f"{file}: {error}") from error
+    patterns = tuple(line for line in lines if line and not line.startswith("#"))
+    for pattern in patterns:
+        if pattern.startswith("!"):
+            raise CallError(
+                f"{file}: {pattern}: a file cannot be taken back in; narrow the line that excludes it"
+            )
+    return patterns
 
 
 def with_rules(configuration: Configuration, *, profile: str | None, rules: Sequence[str]) -> Configuration:

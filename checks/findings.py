@@ -1,11 +1,13 @@
 """What a run found: findings at their places, and what could not be read."""
 
 import hashlib
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 
 from argocd import reading
 from argocd.engine.judge import Judgement
 from argocd.judging.case import Action
+from checks.files.reasons import Reason
 from checks.manifests import Manifest, Object, Place, Position, Unreadable
 
 
@@ -31,16 +33,39 @@ class PlacedFinding:
 
 
 @dataclass(slots=True)
+class FileResult:
+    """`waiting` are judged when all their neighbours are known."""
+
+    findings: list[PlacedFinding] = field(default_factory=list)
+    unreadable: list[Unreadable] = field(default_factory=list)
+    waiting: list[Manifest] = field(default_factory=list)
+    objects: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    left_alone: Counter[Reason] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
 class CheckResult:
     findings: list[PlacedFinding]
     unreadable: list[Unreadable]
     files: int = 0
     objects: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    """Argo CD's objects that were judged."""
+    left_alone: Counter[Reason] = field(default_factory=Counter)
 
-    def fails(self, *, fail_on: Action) -> bool:
-        """Whether something is denied; with `warn`, or warned of."""
+    def add(self, told: FileResult) -> None:
+        """What is known of one file, without what waits for its neighbours."""
+        self.findings += told.findings
+        self.unreadable += told.unreadable
+        self.objects += told.objects
+        self.kinds += told.kinds
+        self.left_alone += told.left_alone
+
+    def failing(self, *, fail_on: Action) -> list[PlacedFinding]:
+        """What is denied; with `warn`, or warned of."""
         failing = {Action.DENY, fail_on}
-        return any(found.action in failing for found in self.findings)
+        return [found for found in self.findings if found.action in failing]
 
 
 def placed(judgement: Judgement, *, place: Place, about: str, position: Position = (0, "")) -> PlacedFinding:

@@ -18,8 +18,9 @@ import yaml
 from argocd import names, reading
 from argocd.applications import sync_annotations
 from argocd.settings import secrets
+from checks.files.content import read_text
 from checks.findings import PlacedFinding
-from checks.manifests import Manifest, Position, child, parse, read_text, steps_of
+from checks.manifests import Manifest, Position, child, parse, steps_of
 
 Bodies = dict[Position, Any]
 
@@ -96,6 +97,7 @@ def _without_repetition(manifest: Manifest, path: str, text: str) -> Edit | None
         not isinstance(index, int)
         or not isinstance(items, list)
         or not isinstance(listed, yaml.SequenceNode)
+        or not 0 < index < len(items)
         or items[index] not in items[:index]
     ):
         return None

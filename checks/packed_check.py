@@ -9,16 +9,16 @@ from datetime import date
 from itertools import islice
 from typing import Any
 
-from argocd.engine.directory import Directory
 from argocd.engine.judge import Judgement, judge
 from argocd.judging.case import Case, Kind
 from argocd.judging.configuration import Configuration
 from argocd.judging.kinds import kind_of
-from checks.file_check import FileCheck, FileResult
-from checks.findings import CheckResult, PlacedFinding, name_of, placed_in
-from checks.known_objects import KnownObjects, in_default_namespace
-from checks.manifests import STDIN, Manifest, Position, read_file
-from checks.packing import Packed, Packs
+from checks.file_check import FileCheck, Input
+from checks.files.content import can_be_read_once
+from checks.findings import CheckResult, FileResult, PlacedFinding, name_of, placed_in
+from checks.installations import Installations
+from checks.manifests import Manifest, Position, read_file
+from checks.packing import Packs
 
 CHUNK = 50
 """Files that a process is given at a time."""
@@ -30,79 +30,82 @@ _Read = tuple[FileResult, list[_Waiting]]
 """Of a file, without the places of its fields."""
 
 
-def judge_many(
-    files: Sequence[str],
-    configuration: Configuration,
-    *,
-    today: date,
-    processes: int,
-    seen: Callable[[int], None],
-    around: KnownObjects | None,
-) -> CheckResult:
-    result = CheckResult([], [], files=len(files))
-    known = around or KnownObjects(Directory(argocd_namespace=configuration.argocd.namespace, mapping=Packed))
-    waiting = Packs()
-    for told, plain in _read_all(files, configuration, today=today, processes=processes):
-        result.findings += told.findings
-        result.unreadable += told.unreadable
-        result.objects += told.objects
-        for each in plain:
-            known.put(each[-1])
-            waiting.add(each)
-        seen(1)
-    surroundings = known.surroundings(configuration)
-    wrong: dict[str, dict[Position, tuple[str, list[Judgement]]]] = {}
-    for file, position, kind, body in waiting:
-        judgements = judge(
-            Case(kind=Kind(kind), object=body, surroundings=surroundings, written=True), today=today
-        )
-        if judgements:
-            wrong.setdefault(file, {})[position] = (name_of(body), judgements)
-    for file, found in wrong.items():
-        result.findings += _located(file, found)
-    return result
+class PackedCheck:
+    def __init__(
+        self, configuration: Configuration, given: Input, installations: Installations, *, today: date
+    ) -> None:
+        self._reading = (configuration, given, today)
+        self._installations = installations
+        self._today = today
+
+    def __call__(self, files: Sequence[str], *, processes: int, seen: Callable[[int], None]) -> CheckResult:
+        result = CheckResult([], [], files=len(files))
+        installations = self._installations
+        waiting = Packs()
+        for told, plain in self._read_all(files, processes):
+            result.add(told)
+            for each in plain:
+                installations.see(each[-1])
+                waiting.add(each)
+            seen(1)
+        for *_, body in waiting:
+            installations.put(body)
+        wrong: dict[str, dict[Position, tuple[str, list[Judgement]]]] = {}
+        for file, position, kind, body in waiting:
+            whole, surroundings = installations.surroundings(body)
+            case = Case(kind=Kind(kind), object=whole, surroundings=surroundings, written=True)
+            if judgements := judge(case, today=self._today):
+                wrong.setdefault(file, {})[position] = (name_of(body), judgements)
+        for file, found in wrong.items():
+            result.findings += _located(file, found)
+        return result
+
+    def _read_all(self, files: Sequence[str], processes: int) -> Iterator[_Read]:
+        if processes <= 1:
+            yield from _read_some(files, *self._reading)
+            return
+        # Only here: one process does not wait for the import.
+        from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415
+
+        here = {file for file in files if can_be_read_once(file)}
+        yield from _read_some([file for file in files if file in here], *self._reading)
+        pieces = iter([file for file in files if file not in here])
+        chunks = iter(lambda: list(islice(pieces, CHUNK)), [])
+        with ProcessPoolExecutor(processes, initializer=_prepare, initargs=self._reading) as pool:
+            # Not `map`: it would hand out all chunks, and keep all results, at once.
+            running = [pool.submit(_read_chunk, chunk) for chunk in islice(chunks, processes * 2)]
+            while running:
+                yield from running.pop(0).result()
+                running += [pool.submit(_read_chunk, chunk) for chunk in islice(chunks, 1)]
 
 
-def _read_all(
-    files: Sequence[str], configuration: Configuration, *, today: date, processes: int
+_prepared: list[FileCheck] = []
+"""In a process that reads files: how."""
+
+
+def _prepare(configuration: Configuration, given: Input, today: date) -> None:
+    _prepared[:] = [FileCheck(configuration, given, today=today)]
+
+
+def _read_chunk(files: list[str]) -> list[_Read]:
+    return [_plain(file, _prepared[0](file)) for file in files]
+
+
+def _read_some(
+    files: Iterable[str], configuration: Configuration, given: Input, today: date
 ) -> Iterator[_Read]:
-    if processes <= 1:
-        yield from _read_some(files, configuration, today)
-        return
-    # Only here: one process does not wait for the import.
-    from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415
-
-    if STDIN in files:
-        yield from _read_some([STDIN], configuration, today)  # other processes have another standard input
-        files = [file for file in files if file != STDIN]
-    pieces = iter(files)
-    chunks = iter(lambda: list(islice(pieces, CHUNK)), [])
-    with ProcessPoolExecutor(processes) as pool:
-        # Not `map`: it would hand out all chunks, and keep all results, at once.
-        running = [
-            pool.submit(_read_chunk, chunk, configuration, today) for chunk in islice(chunks, processes * 2)
-        ]
-        while running:
-            yield from running.pop(0).result()
-            running += [pool.submit(_read_chunk, chunk, configuration, today) for chunk in islice(chunks, 1)]
-
-
-def _read_chunk(files: list[str], configuration: Configuration, today: date) -> list[_Read]:
-    return list(_read_some(files, configuration, today))
-
-
-def _read_some(files: Iterable[str], configuration: Configuration, today: date) -> Iterator[_Read]:
-    check_file = FileCheck(configuration, today=today)
+    check_file = FileCheck(configuration, given, today=today)
     for file in files:
-        told = check_file(file)
-        plain = [_plain(file, manifest, configuration) for manifest in told.waiting]
-        told.waiting.clear()
-        yield told, plain
+        yield _plain(file, check_file(file))
 
 
-def _plain(file: str, manifest: Manifest, configuration: Configuration) -> _Waiting:
-    body = dict(in_default_namespace(manifest.body, configuration))
-    return file, manifest.position, kind_of(body).value, body
+def _plain(file: str, told: FileResult) -> _Read:
+    waiting = [
+        (file, manifest.position, kind_of(manifest.body).value, dict(manifest.body))
+        for manifest in told.waiting
+    ]
+    told.waiting.clear()
+    return told, waiting
 
 
 def _located(file: str, wrong: dict[Position, tuple[str, list[Judgement]]]) -> Iterator[PlacedFinding]:

@@ -1,11 +1,12 @@
 """Findings in the forms that people and programs read. Each function returns the whole report as text."""
 
+import hashlib
 import json
 import re
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,16 +23,21 @@ from tiphys import __version__
 WIDTH = 80
 
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_UNPRINTABLE = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff"
+    r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # what turns the direction of a line round
+)
+_MOST_RULES = 20
+"""Rules that a summary counts; the other forms have everything."""
 _COLOURS = {Action.DENY: "red", Action.WARN: "yellow", Action.AUDIT: "cyan"}
 _LEVELS = {Action.DENY: "error", Action.WARN: "warning", Action.AUDIT: "note"}
 
 
-def text(result: CheckResult) -> str:
+def text(result: CheckResult, *, quiet: bool = False) -> str:
     """For a terminal: by file, wrapped at 80 columns, a summary last. Colours are for `click.echo` to keep or drop."""
     lines: list[str] = []
     last = ""
-    for found in result.findings:
+    for found in denials_first(result.findings):
         if found.place.file != last:
             lines += [""] if lines else []
             lines.append(click.style(visible(found.place.file), bold=True))
@@ -41,7 +47,18 @@ def text(result: CheckResult) -> str:
         lines += [""] if lines else []
         lines.append(click.style(visible(str(broken.place)), bold=True))
         lines += _wrapped(visible(f"unreadable: {broken.message}"), indent="  ")
-    return "\n".join([*lines, *([""] if lines else []), summary(result), ""])
+    if quiet:
+        return "\n".join([*lines, ""]) if lines else ""
+    lines += [""] if lines else []
+    for line in closing(result):
+        tied = re.sub(r"(\d) ", "\\1\N{NO-BREAK SPACE}", line)  # a number stays with what it counts
+        lines += [part.replace("\N{NO-BREAK SPACE}", " ") for part in _wrapped(tied, indent="", more="  ")]
+    return "\n".join([*lines, ""])
+
+
+def denials_first(findings: Iterable[PlacedFinding]) -> list[PlacedFinding]:
+    """For people, who read from the top."""
+    return sorted(findings, key=lambda found: found.action is not Action.DENY)
 
 
 def _entry(found: PlacedFinding) -> list[str]:
@@ -95,6 +112,29 @@ def summary(result: CheckResult) -> str:
     return f"{', '.join(parts)} in {result.files} file{'s' if result.files != 1 else ''} with {objects}"
 
 
+def closing(result: CheckResult) -> list[str]:
+    """The end of a run: of files also what was judged, what was left alone and why, and which rules spoke."""
+    lines = [summary(result)]
+    if not result.files:
+        return lines
+    judged = ", ".join(f"{count} {kind}" for kind, count in sorted(result.kinds.items()))
+    lines.append(f"judged of Argo CD: {judged or 'nothing'}")
+    if result.left_alone:
+        left = ", ".join(f"{count} {reason}" for reason, count in result.left_alone.most_common())
+        lines.append(f"left alone: {left}")
+    rules = Counter(found.rule for found in result.findings).most_common()
+    if rules:
+        more = f", and {len(rules) - _MOST_RULES} more rules" if len(rules) > _MOST_RULES else ""
+        told = ", ".join(f"{count} {rule}" for rule, count in rules[:_MOST_RULES])
+        lines.append(f"by rule: {told}{more}")
+    return lines
+
+
+def _read_from_files(result: CheckResult) -> dict[str, Any]:
+    left = {reason.name.lower().replace("_", "-"): count for reason, count in result.left_alone.items()}
+    return {"kinds": dict(sorted(result.kinds.items())), "left_alone": dict(sorted(left.items()))}
+
+
 def as_json(result: CheckResult) -> str:
     return (
         json.dumps(
@@ -102,6 +142,7 @@ def as_json(result: CheckResult) -> str:
                 "version": 1,
                 "files": result.files,
                 "objects": result.objects,
+                **(_read_from_files(result) if result.files else {}),
                 "findings": [
                     {
                         "rule": found.rule,
@@ -240,7 +281,34 @@ def github(result: CheckResult) -> str:
         level = {"error": "error", "warning": "warning", "note": "notice"}[_LEVELS[found.action]]
         lines.append(_command(level, found.place, found.rule, _sentence(found)))
     lines += [_command("error", broken.place, "unreadable", broken.message) for broken in result.unreadable]
-    return "\n".join([*lines, summary(result), ""])
+    return "\n".join([*lines, *closing(result), ""])
+
+
+def gitlab(result: CheckResult) -> str:
+    """GitLab's Code Quality report, which merge requests show beside the changed lines."""
+    severities = {Action.DENY: "critical", Action.WARN: "minor", Action.AUDIT: "info"}
+    issues: dict[str, dict[str, Any]] = {}
+
+    def add(rule: str, place: Place, message: str, *, severity: str, fingerprint: str) -> None:
+        # GitLab shows one issue of each fingerprint.
+        while fingerprint in issues:
+            fingerprint = hashlib.sha256(fingerprint.encode()).hexdigest()[:32]
+        issues[fingerprint] = {
+            "description": message,
+            "check_name": rule,
+            "fingerprint": fingerprint,
+            "severity": severity,
+            "location": {"path": Path(place.file).as_posix(), "lines": {"begin": max(place.line, 1)}},
+        }
+
+    for found in result.findings:
+        severity = severities[found.action]
+        add(found.rule, found.place, _sentence(found), severity=severity, fingerprint=found.fingerprint)
+    for broken in result.unreadable:
+        known = hashlib.sha256(f"unreadable\0{broken.place.file}\0{broken.message}".encode()).hexdigest()[:32]
+        message = visible(broken.message)
+        add("unreadable", broken.place, message, severity="blocker", fingerprint=known)
+    return json.dumps(list(issues.values()), indent=2) + "\n"
 
 
 def _command(level: str, place: Place, title: str, message: str) -> str:
@@ -256,22 +324,28 @@ def _command(level: str, place: Place, title: str, message: str) -> str:
 
 
 def markdown(result: CheckResult) -> str:
-    """For a comment on a merge request."""
-    lines = [f"**{summary(result)}**", ""]
+    """For a comment on a merge request; what others wrote stands as code, where it is no link and calls nobody."""
+    first, *more = closing(result)
+    lines = [f"**{first}**", ""]
     if result.findings:
         lines += ["| | where | what |", "|---|---|---|"]
         lines += [
-            f"| {found.action.value} `{found.rule}` | {_cell(str(found.place))} | {_cell(_sentence(found))} |"
-            for found in result.findings
+            f"| {found.action.value} `{found.rule}` | {_code(str(found.place))} | {_code(_sentence(found))} |"
+            for found in denials_first(result.findings)
         ]
+        lines.append("")
     lines += [
-        f"- unreadable: {_cell(str(broken.place))}: {_cell(broken.message)}" for broken in result.unreadable
+        f"- unreadable: {_code(str(broken.place))}: {_code(broken.message)}" for broken in result.unreadable
     ]
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, *(f"- {line}" for line in more), ""])
 
 
-def _cell(value: str) -> str:
-    return visible(value).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+def _code(value: str) -> str:
+    """One code span of a table's cell, whatever is in it."""
+    value = re.sub(r"\\*\|", r"\\|", visible(value).replace("\n", " "))
+    fence = "`" * (1 + max(map(len, re.findall("`+", value)), default=0))
+    space = " " if len(fence) > 1 else ""
+    return f"{fence}{space}{value or ' '}{space}{fence}"
 
 
 def _sentence(found: PlacedFinding) -> str:
@@ -286,5 +360,6 @@ FORMATS: dict[str, Callable[[CheckResult], str]] = {
     "sarif": sarif,
     "junit": junit,
     "github": github,
+    "gitlab": gitlab,
     "markdown": markdown,
 }

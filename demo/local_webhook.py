@@ -32,19 +32,19 @@ async def local_webhook(clusters: LocalClusters, *, folder: Path) -> AsyncIterat
     store = clusters.stores[CONTROL_PLANE]
     kubeconfig = folder / "webhook.kubeconfig"
     _act_as(ACCOUNT, clusters.servers[CONTROL_PLANE].kubeconfig, kubeconfig)
-    reviews, pages = _free_port(), _free_port()
+    reviews, probes, pages = _free_port(), _free_port(), _free_port()
     log = folder / "webhook.log"
     with log.open("wb") as words:
         process = await start_process(
             *(sys.executable, "-m", "cli", "webhook", "--kubeconfig", str(kubeconfig)),
             *("--host", "127.0.0.1", "--port", str(reviews)),
-            *("--pages-host", "127.0.0.1", "--pages-port", str(pages)),
+            *("--probes-host", "127.0.0.1", "--probes-port", str(probes), "--pages-port", str(pages)),
             *("--runtime-folder", str(folder), "--drain-seconds", "0"),
             stderr=words.fileno(),
         )
     try:
         page = f"http://127.0.0.1:{pages}/"
-        await _ready(process, f"{page}readyz", log=log)
+        await _ready(process, f"http://127.0.0.1:{probes}/readyz", log=log)
         registration = Registration(url=f"https://localhost:{reviews}")
         await register_when_ready(store, registration)
         await _registration_followed(store, registration)

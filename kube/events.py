@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 from kube.resources import EVENTS
 from kube.store import Object, Store
+from tiphys.redaction import redacted_text
 
 MESSAGE_LIMIT = 1024
 """The API server's own."""
@@ -34,7 +35,7 @@ def _body(event: KubeEvent, *, component: str, now: datetime) -> Object:
         "metadata": {"generateName": "tiphys-", "namespace": event.namespace},
         "involvedObject": {"apiVersion": event.api_version, **about} if event.api_version else about,
         "reason": event.reason,
-        "message": event.message[:MESSAGE_LIMIT],
+        "message": redacted_text(event.message)[:MESSAGE_LIMIT],
         "type": "Warning",
         "source": {"component": component},
         "firstTimestamp": moment,

@@ -29,10 +29,11 @@ _SECRET_TEXTS = tuple(
         # A JSON web token: three parts, of which the first two are JSON objects in base64.
         (r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{2,}\.[A-Za-z0-9_-]*", REMOVED),
         (r"([Bb]earer |[Bb]asic )[A-Za-z0-9._~+/-]{8,}=*", rf"\1{REMOVED}"),
-        # user:password@ in a URL; the user may stay.
-        (r"(://[^\s/@:]+:)[^\s/@]+@", rf"\1{REMOVED}@"),
     )
 )
+
+_USERINFO = re2.compile(r"""(://)[^\s/?#'"`]+@""")
+"""Up to the last @ before the path: a password may have one, and a token stands where the user would."""
 
 _DEEPEST = 32  # below the nesting of any object that Kubernetes stores by hand
 
@@ -62,7 +63,12 @@ def redacted_text(text: str) -> str:
     text = str(text)  # re2 cannot copy enumerations that are texts
     for pattern, replacement in _SECRET_TEXTS:
         text = pattern.sub(replacement, text)
-    return text
+    return without_userinfo(text)
+
+
+def without_userinfo(text: str) -> str:
+    """Without what stands before the host of a URL: users, passwords and tokens, whichever of them it is."""
+    return _USERINFO.sub(rf"\1{REMOVED}@", text) if "://" in text and "@" in text else text
 
 
 def _is_secret_key(key: Any) -> bool:

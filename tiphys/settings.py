@@ -149,7 +149,7 @@ def read_file(path: Path) -> dict[str, Any]:
         content = yaml.safe_load(path.read_bytes())
     except OSError as error:
         raise CallError(f"{path} cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise CallError(f"{path} is no YAML: {' '.join(str(error).split())}") from error
     if content is None:
         return {}

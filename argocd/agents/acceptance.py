@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from argocd import names
 from argocd.agents.identity import has_source
+from argocd.agents.own_annotations import requests_on
 from argocd.agents.vocabulary import Message, Mode, Target
 from argocd.reading import value
 
@@ -82,9 +82,10 @@ def status_message(old: Object | None, new: Object) -> Message | None:
     """What a managed agent tells its principal when one of its copies changed: only what the principal takes."""
     if not has_source(new):
         return None
-    if old is not None and all(
-        value(old, *path) == value(new, *path)
-        for path in (("status",), ("operation",), ("metadata", "annotations", names.REFRESH))
+    if (
+        old is not None
+        and all(value(old, key) == value(new, key) for key in ("status", "operation"))
+        and requests_on(old) == requests_on(new)
     ):
         return None
     return Message.STATUS_UPDATE

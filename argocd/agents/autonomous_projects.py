@@ -10,7 +10,14 @@ from argocd.globs import Verdict
 from argocd.globs import match as glob_match
 from argocd.judging.case import Case, Kind, Operation, Surroundings, User
 from argocd.judging.configuration import Configuration, Role, matches
-from argocd.judging.writers import agent_named, is_agent, is_argocd, is_principal, is_replica
+from argocd.judging.writers import (
+    agent_named,
+    is_agent,
+    is_argocd,
+    is_argocd_server,
+    is_principal,
+    is_replica,
+)
 from argocd.reading import mapping, sequence, text
 
 Object = Mapping[str, Any]
@@ -58,13 +65,14 @@ def is_mirror(item: Object | None, kind: Kind, configuration: Configuration) -> 
 def may_change_mirror(writer: User, *, owner: str, surroundings: Surroundings) -> bool:
     """Whether the writer is one that keeps mirrors here; `owner` is the agent whose it is, where that is known.
 
-    Argo CD may, but not on a standby, where it must not serve.
+    Argo CD may, but not on a standby, where it must not serve; and on the control plane not argocd-server: its user
+    would be told success and see the change undone.
     """
     configuration = surroundings.configuration
     if configuration.role is Role.STANDBY:
         return is_replica(writer, configuration)
     if is_argocd(writer, surroundings):
-        return True
+        return configuration.role is not Role.CONTROL_PLANE or not is_argocd_server(writer, configuration)
     if configuration.role is Role.WORKLOAD:
         return is_agent(writer, configuration)
     return is_principal(writer, configuration) or (

@@ -4,13 +4,15 @@ Each function answers with a whole object and changes nothing that it is given. 
 (uid, versions, times) is not carried over.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from argocd import names
 from argocd.agents.identity import has_source, source_uid
+from argocd.agents.own_annotations import requests_on
 from argocd.agents.project_copies import bare_name, prefixed_name
+from argocd.judging.ratchet import PASSING_ANNOTATIONS
 from argocd.reading import mapping, sequence, text, value
 
 Object = Mapping[str, Any]
@@ -30,6 +32,9 @@ _SERVERS_OWN = frozenset(
 )
 # The owner lives on the other cluster: here the garbage collector would take its absence for its deletion.
 
+_SIDES_OWN = frozenset({names.LAST_APPLIED, names.NOTIFIED})
+# Each side's notifications know what they have sent.
+
 _TERMINATING = "Terminating"
 
 AGENT_ERROR = "AgentError"
@@ -40,7 +45,7 @@ def copied(incoming: Object, *, namespace: str, stamps: Mapping[str, str] | None
     """A project, repository or key ring as a managed agent creates it: marked with its uid at the source."""
     metadata = {key: part for key, part in mapping(incoming, "metadata").items() if key not in _SERVERS_OWN}
     annotations = {
-        key: part for key, part in mapping(metadata, "annotations").items() if key != names.LAST_APPLIED
+        key: part for key, part in mapping(metadata, "annotations").items() if key not in _SIDES_OWN
     }
     annotations.update(stamps or {})
     if uid := source_uid(incoming):
@@ -81,9 +86,9 @@ def application_copied(
 def application_updated(local: Object, copy: Object) -> dict[str, Any]:
     """A managed agent's Application brought to what `application_copied` made; status stays the local one.
 
-    A refresh that the local controller has not answered yet stays too.
+    So do a refresh that the local controller has not answered yet and what notifications were sent.
     """
-    result = _keeping(names.REFRESH, local, updated(local, copy, content="spec"))
+    result = _keeping(PASSING_ANNOTATIONS, local, updated(local, copy, content="spec"))
     return _put(result, "operation", operation_to_use(local, copy))
 
 
@@ -100,12 +105,13 @@ def status_applied(hub: Object, incoming: Object, *, operation_pending: bool = F
     `operation_pending`: the agent has not acknowledged the principal's operation yet, so a status without
     one is older than it and must not erase it.
     """
-    annotations = dict(mapping(hub, "metadata", "annotations"))
-    told = mapping(incoming, "metadata", "annotations")
-    if names.REFRESH in told:
-        annotations.setdefault(names.REFRESH, told[names.REFRESH])
-    else:
-        annotations.pop(names.REFRESH, None)
+    own = {
+        key: part
+        for key, part in mapping(hub, "metadata", "annotations").items()
+        if key not in names.REQUESTS
+    }
+    asked = {key: requests_on(hub).get(key, part) for key, part in requests_on(incoming).items()}
+    annotations = {**own, **asked}
     metadata = _put(dict(mapping(hub, "metadata")), "annotations", annotations or None)
     result = _put({**hub, "metadata": metadata}, "status", value(incoming, "status"))
     operation = value(incoming, "operation")
@@ -149,7 +155,7 @@ def mirror_updated(hub: Object, mirror: Object, *, operation: Any) -> dict[str, 
 
     Unlike at creation the agent's operation is shown. What notifications were sent is the hub's knowledge.
     """
-    result = _keeping(names.NOTIFIED, hub, updated(hub, mirror, content="spec"))
+    result = _keeping((names.NOTIFIED,), hub, updated(hub, mirror, content="spec"))
     return _put(_put(result, "status", value(mirror, "status")), "operation", operation)
 
 
@@ -165,9 +171,8 @@ def stamped(hub: Object | None, mirror: Object, *, now: datetime) -> dict[str, A
 def operation_applied(local: Object, incoming: Object) -> dict[str, Any]:
     """An autonomous agent's Application after its principal's word: an operation or a refresh, nothing else."""
     result = _put(dict(local), "operation", operation_to_use(local, incoming))
-    refresh = value(incoming, "metadata", "annotations", names.REFRESH)
-    if refresh is not None:
-        annotations = {**mapping(local, "metadata", "annotations"), names.REFRESH: refresh}
+    if asked := requests_on(incoming):
+        annotations = {**mapping(local, "metadata", "annotations"), **asked}
         result["metadata"] = {**mapping(local, "metadata"), "annotations": annotations}
     return result
 
@@ -214,11 +219,12 @@ def _updated_metadata(local: Object, copy: Object) -> dict[str, Any]:
     return metadata
 
 
-def _keeping(annotation: str, local: Object, result: dict[str, Any]) -> dict[str, Any]:
-    kept = value(local, "metadata", "annotations", annotation)
-    if kept is None:
+def _keeping(own: Iterable[str], local: Object, result: dict[str, Any]) -> dict[str, Any]:
+    here = mapping(local, "metadata", "annotations")
+    kept = {key: here[key] for key in own if here.get(key) is not None}
+    if not kept:
         return result
-    annotations = {**mapping(result, "metadata", "annotations"), annotation: kept}
+    annotations = {**mapping(result, "metadata", "annotations"), **kept}
     return {**result, "metadata": {**result["metadata"], "annotations": annotations}}
 
 

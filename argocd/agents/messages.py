@@ -8,11 +8,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from argocd import names
 from argocd.agents import ignore_sync
 from argocd.agents.identity import under_first_identity
 from argocd.agents.index import AgentIndex
-from argocd.agents.own_annotations import BOOKKEEPING, annotations_without
+from argocd.agents.own_annotations import BOOKKEEPING, annotations_without, requests_on
 from argocd.agents.project_copies import project_for_agent
 from argocd.agents.routing import agent_of_application, project_of_repository
 from argocd.agents.vocabulary import Message, Mode, Target
@@ -47,8 +46,8 @@ def differs(old: Object, new: Object, *, content: str = "spec") -> bool:
 
 def refresh_requested(old: Object, new: Object) -> bool:
     """Whether somebody asked for a refresh; that the answer removed the request is no request."""
-    wanted = value(new, "metadata", "annotations", names.REFRESH)
-    return wanted is not None and wanted != value(old, "metadata", "annotations", names.REFRESH)
+    before = requests_on(old)
+    return any(before.get(key) != wanted for key, wanted in requests_on(new).items())
 
 
 # -- at the principal ----------------------------------------------------------------------------------------

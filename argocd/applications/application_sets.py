@@ -160,6 +160,11 @@ def may_give_several(spec: Mapping[str, Any]) -> bool:
     return bool(kinds_of(generator))
 
 
+def gives_several(spec: Mapping[str, Any]) -> bool:
+    """Whether it is written down: how many a cluster or a repository gives is known there alone."""
+    return sum(len(reading.sequence(generator, "list", "elements")) for _, generator in generators(spec)) > 1
+
+
 def rolling_steps(spec: Mapping[str, Any]) -> Iterator[Located]:
     steps = reading.sequence(spec, "strategy", "rollingSync", "steps")
     return _located(steps, "spec.strategy.rollingSync.steps")

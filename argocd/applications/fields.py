@@ -4,7 +4,6 @@ Only files need this: an API server refuses wrong types and drops unknown fields
 is read when the first object of Argo CD's is compared.
 """
 
-import difflib
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -14,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from argocd.applications.templates import below
+from argocd.spelling import nearest
 
 MOST = 50
 """Problems of one object that are told: whoever has more has one cause for them."""
@@ -272,7 +272,7 @@ def _unknown(
     if not spelt and (elsewhere := _elsewhere(key, path, kind=kind)):
         return FieldProblem(FieldFault.MISPLACED, path, message, elsewhere)
     if not spelt:
-        spelt = next(iter(difflib.get_close_matches(key[:60], here, n=1, cutoff=_CLOSE)), "")
+        spelt = nearest(key, here, close=_CLOSE)
     hint = f"Did you mean {spelt}?" if spelt else f"Known here: {', '.join(sorted(here)[:12])}."
     return FieldProblem(FieldFault.UNKNOWN, path, message, hint)
 

@@ -9,12 +9,16 @@ from typing import Any
 from argocd import reading
 from argocd.applications import application_sets
 from argocd.applications.templates import UNKNOWN, TemplateReader, Unknown, rendered
+from argocd.budget import spend
 from argocd.go.text_template import Variable
+from argocd.judging.case import Case
 
 MOST = 256
 """Sets of a matrix that are looked at: more are seldom written, and a matrix multiplies."""
 _LONGEST_NAME = 1024
 """Four times the longest name: nobody's template of one is longer, and each element pays for its length."""
+_AT_ONCE = 64
+"""Characters of a name that are put together in a step."""
 NAME = "spec.template.metadata.name"
 
 _OPEN = frozenset({"git", "scmProvider", "pullRequest", "plugin"})
@@ -44,6 +48,16 @@ class GeneratedParameters:
 
     def place(self, index: int) -> str:
         return f"{self.path}.list.elements[{index}]" if self.elements else self.path
+
+
+def reader_of(case: Case) -> TemplateReader:
+    """For `Case.once`: a text that several rules look at is read once."""
+    return TemplateReader(go=reading.value(case.object, "spec", "goTemplate") is True)
+
+
+def generated_of(case: Case) -> list[GeneratedParameters]:
+    """For `Case.once`."""
+    return list(generated(reading.mapping(case.object, "spec")))
 
 
 def generated(spec: Mapping[str, Any]) -> Iterator[GeneratedParameters]:
@@ -155,14 +169,16 @@ def template_of(spec: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str,
     return _overridden(template, own, deep=True) if own else template
 
 
-def generated_names(spec: Mapping[str, Any], reader: TemplateReader) -> Iterator[tuple[str, str | Unknown]]:
+def generated_names(case: Case) -> Iterator[tuple[str, str | Unknown]]:
     """The names of the applications, each with the element that gives it, or the template's place.
 
     A patch may give others, and a name that the template does not have is not looked for.
     """
+    spec = reading.mapping(case.object, "spec")
     if spec.get("templatePatch"):
         return
-    for generator in generated(spec):
+    reader = case.once(reader_of)
+    for generator in case.once(generated_of):
         pattern = reading.text(template_of(spec, generator.own), "metadata", "name")
         if not pattern or len(pattern) > _LONGEST_NAME:
             continue
@@ -170,14 +186,15 @@ def generated_names(spec: Mapping[str, Any], reader: TemplateReader) -> Iterator
             yield NAME, rendered(pattern, None, reader)
             continue
         for index, known in enumerate(generator.sets):
+            spend(1 + len(pattern) // _AT_ONCE)
             yield generator.place(index), rendered(pattern, known, reader)
 
 
-def is_written_by_users(spec: Mapping[str, Any], text: str, reader: TemplateReader) -> bool:
+def is_written_by_users(case: Case, text: str) -> bool:
     """Whether what the text's variables become may stand in a repository, a branch, a pull request or a plugin."""
     safe: set[str] = set()
     open_data = False
-    for _, generator in application_sets.all_generators(spec):
+    for _, generator in application_sets.all_generators(reading.mapping(case.object, "spec")):
         kinds = application_sets.kinds_of(generator)
         open_data = open_data or not _OPEN.isdisjoint(kinds)
         if "clusters" in kinds:
@@ -186,7 +203,7 @@ def is_written_by_users(spec: Mapping[str, Any], text: str, reader: TemplateRead
             safe.update(key for key in reading.mapping(element) if isinstance(key, str))
     return open_data and not all(
         isinstance(piece, str) or (isinstance(piece, Variable) and _root(piece) in safe)
-        for piece in reader.parsed(text).pieces
+        for piece in case.once(reader_of).parsed(text).pieces
     )
 
 

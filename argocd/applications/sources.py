@@ -126,6 +126,13 @@ def hydrator_problems(spec: Mapping[str, Any], *, at: str = "spec") -> Iterator[
         )
 
 
+def release_name(source: Mapping[str, Any], *, application: str) -> str:
+    """Of a source that is surely Helm's; empty for others, and for a chart in a folder that nothing says is one."""
+    if not reading.text(source, "chart") and not isinstance(source.get("helm"), Mapping):
+        return ""
+    return reading.text(source, "helm", "releaseName") or application
+
+
 def source_types(source: Mapping[str, Any]) -> list[str]:
     """An empty block counts: Argo CD looks whether it is there."""
     return [name for key, name in SOURCE_TYPES if source.get(key) is not None]

@@ -53,6 +53,9 @@ def annotations_of(thing: Mapping[str, Any]) -> Mapping[str, Any]:
     return reading.mapping(thing, "metadata", "annotations")
 
 
+_DEFINITION = "crd-install"
+
+
 def items(text: str) -> Iterator[str]:
     """The entries of a comma list; Argo CD trims each and drops empty ones."""
     return filter(None, map(str.strip, text.split(",")))
@@ -68,7 +71,8 @@ def wave(annotations: Mapping[str, Any]) -> int:
 
 
 def is_hook(annotations: Mapping[str, Any]) -> bool:
-    return names.HOOK in annotations or names.HELM_HOOK in annotations
+    """Helm 2's way to install definitions makes no hook of them."""
+    return names.HOOK in annotations or annotations.get(names.HELM_HOOK, _DEFINITION) != _DEFINITION
 
 
 def spelling(text: str, known: frozenset[str]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from argocd.budget import spend
 from argocd.go import text_template
 from argocd.go.text_template import COMPUTED, ParsedTemplate, Piece, Variable
 
@@ -35,9 +36,9 @@ _FUNCTIONS = """
 FUNCTIONS = frozenset(_FUNCTIONS.split())
 """Of sprig, less three that would tell of the controller's surroundings, and five of Argo CD's own."""
 
-BUDGET = 256 * 1024
-"""Characters of templates that are read of one object: a few tenths of a second at the very worst, and several times
-what the longest of honest ones hold. The rest counts as unknown."""
+BUDGET = 128 * 1024
+"""Characters of templates that are read of one object: a few tenths of a second at the very worst, and more than honest
+ones hold. The rest counts as unknown."""
 
 Parameters = Mapping[str, Any]
 
@@ -69,6 +70,7 @@ class TemplateReader:
             self._left -= len(text)
             if self._left < 0:
                 return ParsedTemplate((COMPUTED,))
+            spend(len(text))
             found = text_template.parse(text, functions=FUNCTIONS) if self.go else _plain(text)
             self._read[text] = found
         return found

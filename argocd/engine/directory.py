@@ -10,8 +10,10 @@ from hashlib import blake2b
 from sys import intern
 from typing import Any
 
+import orjson
+
 from argocd import reading
-from argocd.applications.sources import plain_sources, project_of
+from argocd.applications.sources import is_hydrated, plain_sources, project_of, release_name
 from argocd.engine.summaries import resource_key, summarize_application, summarize_secret
 from argocd.impersonation.accounts import SyncAccounts
 from argocd.judging.neighbours import KnownCluster
@@ -262,19 +264,28 @@ class Directory:
 
 
 def likeness(application: Object) -> bytes:
-    """What two applications share when they would fight over the same objects: destination and sources.
+    """What two applications share when they would fight over the same objects: destination and whole sources.
 
     As a digest: there is one for every Application, and the texts would be most of what an index holds.
     """
     spec = reading.mapping(application, "spec")
     destination = reading.mapping(spec, "destination")
     where = [reading.text(destination, key) for key in ("server", "name", "namespace")]
-    sources = sorted(
-        "|".join(reading.text(source, key) for key in ("repoURL", "path", "chart", "targetRevision", "ref"))
+    hydrated = [_canonical(spec.get("sourceHydrator"))] if is_hydrated(spec) else []
+    name = reading.text(application, "metadata", "name")
+    plain = sorted(
+        _canonical({**source, "release": release_name(source, application=name)})
         for _, source in plain_sources(spec)
     )
-    whole = "\n".join([*where, *sources])
-    return blake2b(whole.encode(errors="surrogatepass"), digest_size=16).digest()
+    whole = b"\n".join([_canonical(where), *hydrated, *plain])
+    return blake2b(whole, digest_size=16).digest()
+
+
+def _canonical(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS)
+    except TypeError:
+        return b"?"  # nested too deeply, or no JSON: no API server will store it
 
 
 def _project_of(application: Object) -> str:

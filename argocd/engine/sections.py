@@ -110,7 +110,7 @@ class ConfigurationSection:
         if value is None or isinstance(value, date):
             return value
         try:
-            return date.fromisoformat(value)
+            return datetime.fromisoformat(value).date()
         except (TypeError, ValueError):
             self.complain(key, f"must be a day like 2027-01-31, not {describe(value)}")
             return None

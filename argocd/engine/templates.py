@@ -6,10 +6,12 @@ the unknown values are: it is looked for with several, and what depends on them 
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from argocd import names, reading
 from argocd.applications import parameters, templates
+from argocd.budget import spend
 from argocd.engine.plan import plan_for
 from argocd.judging.case import Action, Case, Finding, Kind, Operation, Rule
 from argocd.judging.configuration import group_of
@@ -45,6 +47,9 @@ _READ = (
 _SAMPLES = ("a", "", "b1")
 """In place of what is unknown: two texts and nothing at all."""
 
+_JUDGED = 100
+"""Steps for all rules about a plain Application; what some of them count comes on top."""
+
 MOST = 64
 """Applications of one set that are judged: as many as differ in ways that somebody wrote by hand."""
 
@@ -69,8 +74,9 @@ def template_findings(case: Case, rules: Sequence[Rule]) -> Iterator[tuple[Findi
     before = reading.mapping(case.old, "spec") if case.old is not None else {}
     if case.old is not None and all(spec.get(key) == before.get(key) for key in _READ):
         return
-    told = {_identity(found[0]) for found in _found(case, before, rules)} if before else set()
-    for found in _found(case, spec, rules):
+    earlier = replace(case, object=case.old, old=None) if before and case.old is not None else None
+    told = {_identity(found[0]) for found in _found(earlier, rules)} if earlier else set()
+    for found in _found(case, rules):
         identity = _identity(found[0])
         if identity not in told:
             told.add(identity)
@@ -82,13 +88,12 @@ def _identity(finding: Finding) -> tuple[str, str]:
     return finding.rule, finding.path
 
 
-def _found(
-    case: Case, spec: Mapping[str, Any], rules: Sequence[Rule]
-) -> Iterator[tuple[Finding, Rule, Action]]:
+def _found(case: Case, rules: Sequence[Rule]) -> Iterator[tuple[Finding, Rule, Action]]:
+    spec = reading.mapping(case.object, "spec")
     if spec.get("templatePatch"):  # may change all but the project
         return
     namespace = reading.text(case.object, "metadata", "namespace")
-    for rendered in _rendered(spec, namespace=namespace):
+    for rendered in _rendered(case, spec, namespace=namespace):
         hidden = frozenset(templates.unknowns(rendered.body))
         found: dict[tuple[str, str, str], tuple[Finding, Rule, Action]] = {}
         for index, sample in enumerate(_SAMPLES if hidden else _SAMPLES[:1]):
@@ -101,16 +106,16 @@ def _found(
                 break
         for finding, rule, action in found.values():
             steps = _steps(finding.path)
-            if not any(steps[: len(path)] == path for path in hidden):
+            if not any(steps[:depth] in hidden for depth in range(1, len(steps) + 1)):
                 at = rendered.place if rendered.own and _holds(rendered.own, steps) else TEMPLATE
                 place = Finding(finding.rule, f"{at}.{finding.path}", finding.message, finding.hint)
                 yield place, rule, action
 
 
-def _rendered(spec: Mapping[str, Any], *, namespace: str) -> Iterator[RenderedApplication]:
-    reader = templates.TemplateReader(go=spec.get("goTemplate") is True)
+def _rendered(case: Case, spec: Mapping[str, Any], *, namespace: str) -> Iterator[RenderedApplication]:
+    reader = case.once(parameters.reader_of)
     left = MOST
-    for generator in parameters.generated(spec):
+    for generator in case.once(parameters.generated_of):
         template = parameters.template_of(spec, generator.own)
         place = f"{generator.path}.{generator.kind}.template"
         sets: Sequence[Any] = [None] if generator.sets is None else generator.sets
@@ -143,6 +148,7 @@ def _application(template: Any, *, namespace: str) -> dict[str, Any]:
 def _judged(
     case: Case, application: dict[str, Any], rules: Sequence[Rule], *, namespace: str
 ) -> Iterator[tuple[Finding, Rule, Action]]:
+    spend(_JUDGED)
     judged = Case(
         kind=Kind.APPLICATION, object=application, surroundings=case.surroundings, writer=case.writer
     )

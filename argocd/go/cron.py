@@ -99,7 +99,7 @@ class Schedule:
         """From one day on which it fires to the next, over two leap years."""
         last = None
         for number in range(8 * 366):
-            spend(2)
+            spend(3)  # a date is made, and taken apart
             day = date(_LEAP_YEAR, 1, 1) + timedelta(days=number)
             if self._fires_on(day):
                 if last is not None:

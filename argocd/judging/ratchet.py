@@ -11,8 +11,8 @@ from argocd import names, reading
 
 Path = tuple[str, ...]
 
-PASSING_ANNOTATIONS = (names.REFRESH, names.HYDRATE, names.APPLICATION_SET_REFRESH, names.NOTIFIED)
-"""Argo CD's requests and notes to itself; argocd-server writes the first two with each refresh."""
+PASSING_ANNOTATIONS = (*names.REQUESTS, names.NOTIFIED)
+"""Argo CD's requests and notes to itself: what the match conditions, rules and copies take for no change."""
 
 _PASSING = frozenset({"status", "operation", "metadata"})
 _PASSING_METADATA = frozenset({"annotations", "finalizers", "managedFields", "resourceVersion", "generation"})

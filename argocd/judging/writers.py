@@ -56,6 +56,12 @@ def is_syncing(writer: User, surroundings: Surroundings) -> bool:
     )
 
 
+def is_argocd_server(writer: User, configuration: Configuration) -> bool:
+    """The account behind Argo CD's UI and command line; some installations put their own name before it."""
+    namespace, name = service_account(writer.user) or ("", "")
+    return namespace == configuration.argocd.namespace and name.endswith(names.ARGOCD_SERVER)
+
+
 def is_principal(writer: User, configuration: Configuration) -> bool:
     added = configuration.agents.principal_identities
     return _is_one_of(writer, configuration, names.PRINCIPAL_ACCOUNTS, added)

@@ -130,8 +130,9 @@ RULES: tuple[Rule, ...] = (
         explanation=(
             "An object with argocd.argoproj.io/source-uid, or a project that is marked as an agent's, is a copy. "
             "What it says is decided at its source, and a change here is undone. Argo CD's own accounts, status, "
-            "operations, refresh requests, labels and other annotations pass; on a standby only the replica does. An "
-            "owner that does not exist would have the garbage collector delete it, so owner references are protected too."
+            "operations, refresh requests, labels and other annotations pass; on a standby only the replica does. On a "
+            "control plane argocd-server may not: its user would be told success, and see the change undone. An owner "
+            "that does not exist would have the garbage collector delete it, so owner references are protected too."
         ),
         bad=f"{_MIRROR}{examples.BEFORE}{_CHANGED}",
         good=_NATIVE,

@@ -117,6 +117,8 @@ def _hook_lifetime(case: Case) -> Iterator[Finding]:
 
 def _too_large(case: Case) -> Iterator[Finding]:
     metadata = reading.mapping(case.object, "metadata")
+    if not reading.text(case.object, "kind") or not reading.text(case.object, "apiVersion"):
+        return  # Values, a lock file: nobody applies it.
     if metadata.get("uid"):
         return  # It is stored: whoever applied it found a way.
     annotations = reading.mapping(metadata, "annotations")

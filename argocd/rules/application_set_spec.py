@@ -1,28 +1,19 @@
 """ApplicationSets that Argo CD's API server or controller refuses, in whole or application by application."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 from argocd import reading
 from argocd.applications import application_sets, destinations, parameters
-from argocd.applications.templates import TemplateReader
 from argocd.judging.case import Action, Case, Finding, Kind, Profile, Rule
 from argocd.rules import examples
 
 _GENERATORS = ("spec.generators",)
 
 
-def _reader(spec: Mapping[str, Any]) -> TemplateReader:
-    return TemplateReader(go=spec.get("goTemplate") is True)
-
-
 def _templated_project(case: Case) -> Iterator[Finding]:
-    spec = reading.mapping(case.object, "spec")
-    project = reading.text(spec, "template", "spec", "project")
-    if application_sets.is_templated(project) and parameters.is_written_by_users(
-        spec, project, _reader(spec)
-    ):
+    project = reading.text(case.object, "spec", "template", "spec", "project")
+    if application_sets.is_templated(project) and parameters.is_written_by_users(case, project):
         yield Finding(
             "applicationset/templated-project",
             "spec.template.spec.project",
@@ -111,23 +102,24 @@ def _own_name(generator: object) -> bool:
     )
 
 
-def _constant_name(spec: Mapping[str, Any]) -> str:
+def _constant_name(case: Case) -> str:
     """A name without a variable, where nothing else gives names."""
+    spec = reading.mapping(case.object, "spec")
     name = application_sets.name_template(spec)
     return "" if application_sets.is_templated(name) or spec.get("templatePatch") else name
 
 
-def _repeats_constant(spec: Mapping[str, Any]) -> bool:
+def _repeats_constant(case: Case) -> bool:
     """Whether lists alone give the constant name to several applications."""
-    own = (each for each in parameters.generated(spec) if not reading.text(each.own, "metadata", "name"))
-    return sum(len(each.sets or ()) for each in own) > 1
+    found = case.once(parameters.generated_of)
+    unnamed = (each for each in found if not reading.text(each.own, "metadata", "name"))
+    return sum(len(each.sets or ()) for each in unnamed) > 1
 
 
 def _name_repeated(case: Case) -> Iterator[Finding]:
     seen: set[str] = set()
-    spec = reading.mapping(case.object, "spec")
-    constant = _constant_name(spec)
-    if constant and _repeats_constant(spec):
+    constant = _constant_name(case)
+    if constant and case.once(_repeats_constant):
         yield Finding(
             "applicationset/name-repeated",
             parameters.NAME,
@@ -135,7 +127,7 @@ def _name_repeated(case: Case) -> Iterator[Finding]:
             f"duplicate name: {constant}",
             "Use a variable of the list in the name; Argo CD keeps the first application.",
         )
-    for path, name in parameters.generated_names(spec, _reader(spec)):
+    for path, name in parameters.generated_names(case):
         if not name or not isinstance(name, str) or path == parameters.NAME:
             continue
         if name in seen:
@@ -151,13 +143,17 @@ def _name_repeated(case: Case) -> Iterator[Finding]:
 
 def _name_constant(case: Case) -> Iterator[Finding]:
     spec = reading.mapping(case.object, "spec")
-    name = _constant_name(spec)
-    if name and application_sets.may_give_several(spec) and not _repeats_constant(spec):
+    name = _constant_name(case)
+    if name and application_sets.may_give_several(spec) and not case.once(_repeats_constant):
+        counted = application_sets.gives_several(spec)
+        condition = "" if counted else "if the generators give more than one, "
         yield Finding(
             "applicationset/name-constant",
             "spec.template.metadata.name",
-            f"every application would be called {name}, and Argo CD keeps the first of each name",
-            "Use a variable of the generator in the name.",
+            f"{condition}every application would be called {name}, and Argo CD keeps the first of each name",
+            "Use a variable of the generator in the name."
+            if counted
+            else "Use a variable of the generator in the name, or select what there is one of.",
         )
 
 

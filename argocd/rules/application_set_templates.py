@@ -1,9 +1,10 @@
 """Templates of ApplicationSets that the controller cannot render, or renders into something that nobody meant."""
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping
 from functools import partial
+from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 from argocd import kubernetes_names, reading, safe_yaml
@@ -11,10 +12,16 @@ from argocd.applications import application_sets, parameters, templates
 from argocd.go.text_template import Computed, Variable
 from argocd.judging.case import Action, Case, Finding, Kind, Profile, Rule
 from argocd.rules import examples
+from argocd.spelling import nearest
 
 _OPTIONS = frozenset(f"missingkey={word}" for word in ("default", "invalid", "zero", "error"))
 _OPERATORS = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
 _WITH_VALUES = frozenset({"In", "NotIn"})
+_MOST = 50
+"""Findings of one rule: whoever has more has one cause for them."""
+_COMPARED = 100
+"""Parameters among which the one that was meant is looked for."""
+_SHOWN = 60
 _UNDEFINED = re.compile(r'function "(\w+)" not defined')
 _PARAMETER = re.compile(r"\w[\w.-]*")
 _NOT_IN_A_NAME = re.compile(r"[^a-z0-9.-]")
@@ -38,10 +45,6 @@ _IDENTITY = (
 Texts = list[tuple[str, str]]
 
 
-def _reader(case: Case) -> templates.TemplateReader:
-    return templates.TemplateReader(go=reading.value(case.object, "spec", "goTemplate") is True)
-
-
 def _templated(case: Case) -> Texts:
     """All that the controller renders, in the order of the object."""
     spec = reading.mapping(case.object, "spec")
@@ -60,13 +63,10 @@ def _templated(case: Case) -> Texts:
 
 
 def _syntax(case: Case) -> Iterator[Finding]:
-    reader = case.once(_reader)
-    for path, text in case.once(_templated):
-        problem = reader.parsed(text).problem
-        if problem:
-            yield Finding(
-                "applicationset/template-syntax", path, problem, _syntax_hint(problem, go=reader.go)
-            )
+    reader = case.once(parameters.reader_of)
+    problems = ((path, reader.parsed(text).problem) for path, text in case.once(_templated))
+    for path, problem in islice(filter(itemgetter(1), problems), _MOST):
+        yield Finding("applicationset/template-syntax", path, problem, _syntax_hint(problem, go=reader.go))
 
 
 def _syntax_hint(problem: str, *, go: bool) -> str:
@@ -75,9 +75,9 @@ def _syntax_hint(problem: str, *, go: bool) -> str:
     undefined = _UNDEFINED.fullmatch(problem)
     if not undefined:
         return "Every text of the template is a Go template; braces that are meant for others go in {{`…`}}."
-    meant = difflib.get_close_matches(undefined[1], templates.FUNCTIONS, n=1, cutoff=0.8)
+    meant = nearest(undefined[1], templates.FUNCTIONS, close=0.8)
     if meant:
-        return f"Did you mean {meant[0]}? A parameter begins with a dot: {{{{.{undefined[1]}}}}}."
+        return f"Did you mean {meant}? A parameter begins with a dot: {{{{.{undefined[1]}}}}}."
     return f"With goTemplate a parameter begins with a dot: {{{{.{undefined[1]}}}}}."
 
 
@@ -91,7 +91,7 @@ def _identity_texts(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _switched_off(case: Case) -> Iterator[Finding]:
-    reader = case.once(_reader)
+    reader = case.once(parameters.reader_of)
     if reader.go:
         return
     for path, text in _identity_texts(reading.mapping(case.object, "spec")):
@@ -108,13 +108,18 @@ def _switched_off(case: Case) -> Iterator[Finding]:
 
 
 def _parameter_unknown(case: Case) -> Iterator[Finding]:
+    return islice(_unknown_parameters(case), _MOST)
+
+
+def _unknown_parameters(case: Case) -> Iterator[Finding]:
     spec = reading.mapping(case.object, "spec")
-    found = list(parameters.generated(spec))
+    found = case.once(parameters.generated_of)
     if not found or not all(one.complete and one.sets and not one.own for one in found):
         return
-    reader = case.once(_reader)
+    reader = case.once(parameters.reader_of)
     sets = [known for one in found for known in one.sets or ()]
     known = {key for one in sets for key in one}
+    shown = [key[:_SHOWN] for key in sorted(known)[:_COMPARED]]
     template = reading.mapping(spec, "template")
     texts = templates.texts(template, "spec.template") if reader.go else _identity_texts(spec)
     for path, text in sorted(texts):
@@ -124,7 +129,7 @@ def _parameter_unknown(case: Case) -> Iterator[Finding]:
             key = piece.keys[0].strip()
             if key in known or not _PARAMETER.fullmatch(key):
                 continue
-            meant = difflib.get_close_matches(key, known, n=1)
+            meant = nearest(key, shown)
             yield Finding(
                 "applicationset/parameter-unknown",
                 path,
@@ -154,7 +159,7 @@ def _patch(case: Case) -> Iterator[Finding]:
     text = reading.text(case.object, "spec", "templatePatch")
     if not text or len(text) > templates.BUDGET:
         return
-    parsed = case.once(_reader).parsed(text)
+    parsed = case.once(parameters.reader_of).parsed(text)
     if parsed.problem or any(isinstance(piece, Computed) for piece in parsed.pieces):
         return  # the first is another rule's, and what blocks become is known to nobody
     filled = "".join(piece if isinstance(piece, str) else "a" for piece in parsed.pieces)
@@ -176,10 +181,12 @@ def _patch(case: Case) -> Iterator[Finding]:
 
 def _name_invalid(case: Case) -> Iterator[Finding]:
     told: set[str] = set()
-    for path, name in parameters.generated_names(reading.mapping(case.object, "spec"), case.once(_reader)):
+    for path, name in parameters.generated_names(case):
         reason = _name_problem(name)
         if reason and path not in told:
             told.add(path)
+            if len(told) > _MOST:
+                return
             yield Finding(
                 "applicationset/name-invalid",
                 path,

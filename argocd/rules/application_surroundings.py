@@ -34,6 +34,8 @@ def _cluster_unknown(case: Case) -> Iterator[Finding]:
 
 def _project_unknown(case: Case) -> Iterator[Finding]:
     project = sources.project_of(reading.mapping(case.object, "spec"))
+    if project == names.DEFAULT_PROJECT:
+        return  # Argo CD creates it where it is missing.
     if case.surroundings.neighbours.project(project) == {}:
         yield Finding(
             "application/project-unknown",
@@ -116,7 +118,10 @@ RULES: tuple[Rule, ...] = (
         profile=Profile.PARITY,
         reads=("spec.project",),
         title="The project exists",
-        explanation="Argo CD looks for projects in its own namespace only and refuses an application without one.",
+        explanation=(
+            "Argo CD looks for projects in its own namespace only and refuses an application without one. The project "
+            "default always exists."
+        ),
         bad=_PROJECT + examples.BEFORE + examples.application(project="shoop"),
         good=_PROJECT + examples.BEFORE + examples.application(),
         check=_project_unknown,
@@ -126,7 +131,11 @@ RULES: tuple[Rule, ...] = (
         profile=Profile.RECOMMENDED,
         reads=("spec.destination", "spec.source", "spec.sources", "spec.sourceHydrator"),
         title="No two applications deploy the same thing to the same place",
-        explanation="Each of them takes the objects from the other at every sync, and either can prune them.",
+        explanation=(
+            "Each of them takes the objects from the other at every sync, and either can prune them. Sources are the "
+            "same if all their settings are; a chart is another one under another release name, which is the "
+            "application's name where none is set."
+        ),
         bad=_PROJECT + examples.BEFORE + _OLDER + examples.BEFORE + examples.application(),
         good=_PROJECT
         + examples.BEFORE

@@ -8,7 +8,13 @@ from argocd import names, reading, safe_yaml
 from argocd.judging.case import Action, Case, Finding, Kind, Operation, Profile, Rule
 from argocd.judging.configuration import Behaviour, TrackingFormat
 from argocd.rules import examples
-from argocd.settings.argocd_cm import ENFORCED_KEY_SINCE, IMPERSONATION_SINCE, TrackingMethod, read_settings
+from argocd.settings.argocd_cm import (
+    ENFORCED_KEY_SINCE,
+    IMPERSONATION_SINCE,
+    TrackingMethod,
+    former_installation_ids,
+    read_settings,
+)
 from argocd.settings.keys import keys_of
 
 _SWITCHES = tuple(key for key, known in keys_of(names.ARGOCD_CM).exact.items() if known.form == "switch")
@@ -122,11 +128,19 @@ def _installation_id(case: Case) -> Iterator[Finding]:
     before = reading.text(_data(case.old), names.INSTALLATION_ID_KEY)
     after = reading.text(_data(case.object), names.INSTALLATION_ID_KEY)
     if before != after:
+        noted = not (before and after) or before in former_installation_ids(case.object)
+        note = (
+            ""
+            if noted
+            else f" Annotate argocd-cm with {names.TIPHYS_FORMER_INSTALLATION_IDS}: {before} first, else those syncs are"
+            " refused (`tiphys installation-id ensure --renew` does both)."
+        )
         yield Finding(
             "settings/installation-id",
             _at(names.INSTALLATION_ID_KEY),
             "with another installation id every object counts as untracked until its application is synced again",
-            "Sync all applications afterwards; until then nothing is pruned and deletions leave objects behind.",
+            "Sync all applications afterwards; until then nothing is pruned and deletions leave objects behind."
+            + note,
         )
 
 

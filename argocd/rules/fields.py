@@ -1,6 +1,6 @@
 """Fields and types of Argo CD's kinds, in files: what an API server would refuse or drop."""
 
-import difflib
+import re
 from collections.abc import Iterable, Iterator
 from functools import partial
 
@@ -9,10 +9,14 @@ from argocd.applications import fields
 from argocd.applications.fields import FieldFault, FieldProblem
 from argocd.judging.case import Action, Case, Finding, Kind, Profile, Rule, SharedLook
 from argocd.rules import examples
+from argocd.spelling import nearest
 
 _KINDS = (Kind.APPLICATION, Kind.APPLICATION_SET, Kind.PROJECT)
 _NAMES = tuple(kind.value for kind in _KINDS)
 _CLOSE = 0.8
+_CLOSE_KIND = 0.85
+"""One letter of ten may be wrong; Argo's other projects have kinds of their own in the same group."""
+_ALIKE = re.compile("ap|pl|pro", re.IGNORECASE)
 
 _SAID_OTHERWISE = (".destination", ".repoURL", ".drySource", ".targetBranch", ".mergeKeys")
 """Required fields of which rules about destinations, sources, hydrators and combinations tell more."""
@@ -70,16 +74,16 @@ def _kind(case: Case) -> Iterator[Finding]:
 
 def _meant_kind(group: str, kind: str) -> str:
     """One of the three, where group and kind are it or nearly so; the group has other kinds of other projects."""
-    if not kind or len(kind) > 2 * len(Kind.APPLICATION_SET.value):
+    # Every object of a run passes here: the careful look is for the few that have something in common.
+    if not _ALIKE.search(kind) or len(kind) > 2 * len(Kind.APPLICATION_SET.value):
         return ""
-    ours = bool(difflib.get_close_matches(group[:60], [names.GROUP], cutoff=_CLOSE)) or "argo" in group
+    ours = "argo" in group or bool(nearest(group, [names.GROUP], close=_CLOSE))
     if kind in _NAMES:
         return kind if ours or (not group and kind != Kind.APPLICATION.value) else ""
     if not ours:
         return ""
     lower = {name.lower(): name for name in _NAMES}
-    close = difflib.get_close_matches(kind.lower(), lower, n=1, cutoff=0.85)
-    return lower[close[0]] if close else ""
+    return lower.get(nearest(kind.lower(), lower, close=_CLOSE_KIND), "")
 
 
 def _older(version: str) -> str:

@@ -37,11 +37,12 @@ def _unknown_type(case: Case) -> Iterator[Finding]:
 
 def _undecodable(case: Case) -> Iterator[Finding]:
     for path in secrets.undecodable(case.object):
+        plain = path.startswith("stringData.")
         yield Finding(
             "secret/undecodable",
             path,
-            "the value is not base64" if path.startswith("data.") else "the value is not a string",
-            "Encode it, or move the plain text to stringData.",
+            "the value is not a string" if plain else "the value is not base64",
+            "Put it in quotes." if plain else "Encode it, or move the plain text to stringData.",
         )
 
 

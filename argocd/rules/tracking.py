@@ -14,7 +14,7 @@ from argocd.settings.resource_filters import is_excluded
 from argocd.tracking import ids
 from argocd.tracking.ids import TrackingId
 from argocd.tracking.marks import annotation, application_of, is_hook, is_root, is_self_referencing
-from argocd.tracking.owners import method_of
+from argocd.tracking.owners import Owner, OwnerEvidence, method_of, owner_of
 
 _TRACKING_ID = f"metadata.annotations[{names.TRACKING_ID}]"
 _PROPOSED_ID = f"metadata.annotations[{names.PROPOSED_TRACKING_ID}]"
@@ -82,7 +82,7 @@ def _foreign_installation(case: Case) -> Iterator[Finding]:
     if not ours or theirs in {"", ours, now}:
         return
     # What it takes from itself may only be an Argo CD that lives elsewhere; nobody else does that for it.
-    if now == ours or not writers.is_remote_argocd(case.writer):
+    if not (_is_own_past(theirs, case) if now == ours else writers.is_remote_argocd(case.writer)):
         owner = ids.parse_released(annotation(case.old, names.TRACKING_ID))
         of = f" and its application '{owner.application}'" if owner else ""
         yield Finding(
@@ -91,6 +91,17 @@ def _foreign_installation(case: Case) -> Iterator[Finding]:
             f"the object belongs to the Argo CD installation '{theirs}'{of}",
             "Let that installation release it first, or take the object out of this installation's source.",
         )
+
+
+def _is_own_past(installation: str, case: Case) -> bool:
+    """Whether Argo CD itself renews an id that it had before, on what one of its Applications lists."""
+    surroundings = case.surroundings
+    if installation not in surroundings.settings.former_installation_ids or not writers.is_argocd(
+        case.writer, surroundings
+    ):
+        return False
+    owner = owner_of(case.object, namespace={}, writer=case.writer, surroundings=surroundings)
+    return isinstance(owner, Owner) and owner.evidence is OwnerEvidence.STATUS
 
 
 def _changed(case: Case) -> Iterator[Finding]:
@@ -199,7 +210,9 @@ RULES = (
         explanation=(
             "Two installations that deploy to one cluster tell their objects apart by the installation id. "
             "Whoever writes its own id over another's takes the object, and both will fight over it; who removes the "
-            "other's id prepares that. An Argo CD that lives elsewhere (kube-system:argocd-manager) may remove its own."
+            "other's id prepares that. An Argo CD that lives elsewhere (kube-system:argocd-manager) may remove its own; an "
+            f"id that this installation had before (argocd-cm's annotation {names.TIPHYS_FORMER_INSTALLATION_IDS}) may be "
+            "renewed by Argo CD itself, on what one of its Applications lists."
         ),
         bad=examples.argocd_cm("installationID: blue")
         + examples.BEFORE

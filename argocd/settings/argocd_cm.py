@@ -71,6 +71,7 @@ class Settings:
     tracking_method: TrackingMethod = TrackingMethod.ANNOTATION
     instance_label: str = names.INSTANCE_LABEL
     installation_id: str | None = None
+    former_installation_ids: tuple[str, ...] = ()
     impersonation: ImpersonationSwitch = field(default_factory=ImpersonationSwitch)
     exclusions: tuple[ResourceFilter, ...] = ()
     inclusions: tuple[ResourceFilter, ...] = ()
@@ -93,6 +94,7 @@ def read_settings(
         tracking_method=_tracking_method(data, configuration.argocd.version),
         instance_label=reading.text(data, names.INSTANCE_LABEL_KEY) or names.INSTANCE_LABEL,
         installation_id=_installation_id(data),
+        former_installation_ids=former_installation_ids(argocd_cm),
         impersonation=_impersonation(data, configuration),
         exclusions=_filters(data, names.RESOURCE_EXCLUSIONS_KEY),
         inclusions=_filters(data, names.RESOURCE_INCLUSIONS_KEY),
@@ -114,6 +116,12 @@ def _tracking_method(data: Mapping[str, Any], version: Version) -> TrackingMetho
 
 def _installation_id(data: Mapping[str, Any]) -> str | None:
     return reading.text(data, names.INSTALLATION_ID_KEY) if names.INSTALLATION_ID_KEY in data else None
+
+
+def former_installation_ids(argocd_cm: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """What this installation was called before, as whoever changed that wrote down."""
+    text = reading.text(argocd_cm, "metadata", "annotations", names.TIPHYS_FORMER_INSTALLATION_IDS)
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def _impersonation(data: Mapping[str, Any], configuration: Configuration) -> ImpersonationSwitch:

@@ -23,7 +23,15 @@ from argocd.tracking.ids import (
     parse_released,
     truncate,
 )
-from argocd.tracking.marks import INSTALLATION_ID_SINCE, annotation, forbids_pruning, is_crd, is_hook, is_root
+from argocd.tracking.marks import (
+    INSTALLATION_ID_SINCE,
+    NO_PRUNING,
+    annotation,
+    has_option,
+    is_crd,
+    is_hook,
+    is_root,
+)
 from argocd.tracking.owners import Dispute, Owner, OwnerEvidence, owner_of
 
 DEFAULT_KINDS = frozenset(
@@ -42,7 +50,8 @@ DEFAULT_KINDS = frozenset(
     }
 )
 
-NO_PRUNING = "Prune=false"
+_LEFT_ALONE = {names.SYNC_OPTIONS: NO_PRUNING, names.COMPARE_OPTIONS: "IgnoreExtraneous"}
+"""With the first alone the application is OutOfSync for ever, and heals itself for ever."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,11 +107,14 @@ def additions(
     present = reading.mapping(thing, "metadata", "annotations")
     found = id_for(thing, application=owner.application, group=group)
     annotations = _missing(_annotations(found, owner, writer, surroundings), present)
-    if owner.evidence is OwnerEvidence.NAMESPACE and (labels or annotations) and not forbids_pruning(thing):
+    if owner.evidence is OwnerEvidence.NAMESPACE and (labels or annotations):
         # Its owner is the admin's guess: Argo CD, which does not find it in Git, must not act on it.
-        if names.SYNC_OPTIONS in present:
-            return Completion(warnings=(f"not tracked: {names.SYNC_OPTIONS} is set and lacks {NO_PRUNING}",))
-        annotations[names.SYNC_OPTIONS] = NO_PRUNING
+        for key, option in _LEFT_ALONE.items():
+            if has_option(thing, key, option):
+                continue
+            if key in present:
+                return Completion(warnings=(f"not tracked: {key} is set and lacks {option}",))
+            annotations[key] = option
     return Completion(labels=labels, annotations=annotations, warnings=warnings)
 
 
@@ -148,9 +160,9 @@ def _copied_marks(thing: Mapping[str, Any], writer: User, surroundings: Surround
 
 def _is_anothers(thing: Mapping[str, Any], owner: Owner | Dispute, surroundings: Surroundings) -> bool:
     """Whether the object already says that it belongs to another application or installation."""
-    ours = surroundings.settings.installation_id or ""
+    settings = surroundings.settings
     installation = annotation(thing, names.INSTALLATION_ID)
-    if installation and installation != ours:
+    if installation and installation not in {settings.installation_id, *settings.former_installation_ids}:
         return True
     return isinstance(owner, Owner) and any(
         found.application != owner.application for found in _ids_on(thing).values()

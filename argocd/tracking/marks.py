@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from argocd import names, reading
+from argocd.applications import sync_annotations
 from argocd.judging.configuration import Version
 from argocd.settings.argocd_cm import Settings, TrackingMethod
 from argocd.tracking.ids import TrackingId, group_of, id_for, parse_released, truncate
@@ -12,6 +13,8 @@ from argocd.tracking.ids import TrackingId, group_of, id_for, parse_released, tr
 INSTALLATION_ID_SINCE: Version = (2, 13)
 INSTALLATION_ID_FIXED: Version = (3, 6)
 """Until then an instance without an id did not recognise objects that carry one: a slip of precedence."""
+
+NO_PRUNING = "Prune=false"
 
 CRD = ("apiextensions.k8s.io", "CustomResourceDefinition")
 """Argo CD keeps all of them in its cache and marks none."""
@@ -118,7 +121,7 @@ def is_crd(thing: Mapping[str, Any]) -> bool:
 
 def is_hook(thing: Mapping[str, Any]) -> bool:
     """Hooks come and go with a sync; one with generateName has an id without a name."""
-    return bool(annotation(thing, names.HOOK) or annotation(thing, names.HELM_HOOK))
+    return sync_annotations.is_hook(sync_annotations.annotations_of(thing))
 
 
 def is_prune_candidate(thing: Mapping[str, Any], *, settings: Settings, version: Version) -> bool:
@@ -132,5 +135,9 @@ def is_prune_candidate(thing: Mapping[str, Any], *, settings: Settings, version:
 
 
 def forbids_pruning(thing: Mapping[str, Any]) -> bool:
-    options = annotation(thing, names.SYNC_OPTIONS).split(",")
-    return any(option.strip() == "Prune=false" for option in options)
+    return has_option(thing, names.SYNC_OPTIONS, NO_PRUNING)
+
+
+def has_option(thing: Mapping[str, Any], key: str, option: str) -> bool:
+    """Whether one of the annotations that hold options has this one."""
+    return any(part.strip() == option for part in annotation(thing, key).split(","))

@@ -6,8 +6,9 @@ from functools import partial
 from typing import Any, TextIO
 
 import click
-import yaml
 
+from argocd import safe_yaml
+from checks.files.content import FILE_LIMIT
 from demo.clusters import CONTROL_PLANE, KINDS, NAMESPACES_OF
 from demo.control_socket import ask
 from tiphys import logs
@@ -78,9 +79,10 @@ def command(ctx: click.Context, *, once: bool, cluster: bool, argocd: bool) -> N
 def apply_command(file: TextIO, cluster: str) -> None:
     """Write objects to a cluster of the demonstration that is running."""
     try:
-        things = [thing for thing in yaml.safe_load_all(file) if thing]
-    except yaml.YAMLError as error:
-        raise CallError(f"{file.name}: is no YAML: {' '.join(str(error).split())}") from error
+        read = [safe_yaml.build(node) for node in safe_yaml.compose(file.read(FILE_LIMIT))]
+    except (safe_yaml.YamlError, UnicodeDecodeError) as error:
+        raise CallError(f"{file.name}: is no YAML: {error}") from error
+    things = [thing for thing in read if thing]
     for thing in things:
         kind = thing.get("kind") if isinstance(thing, dict) else None
         named = isinstance(thing, dict) and (thing.get("metadata") or {}).get("name")

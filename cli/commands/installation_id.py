@@ -32,7 +32,12 @@ def show_command(**given: Any) -> None:
 @namespace_options
 @cluster_options
 @click.option("--yes", is_flag=True, help="Do it; without this only tell what it means.")
-def ensure_command(*, yes: bool, **given: Any) -> None:
+@click.option(
+    "--renew",
+    is_flag=True,
+    help=f"Replace the id that is there; argocd-cm keeps it as {names.TIPHYS_FORMER_INSTALLATION_IDS}.",
+)
+def ensure_command(*, yes: bool, renew: bool, **given: Any) -> None:
     """Generate an id where there is none, and tell how many Applications that concerns."""
 
     async def ensure(store: LiveStore) -> str:
@@ -40,7 +45,7 @@ def ensure_command(*, yes: bool, **given: Any) -> None:
         found, held = await read_installation_id(store, scope)
         _check(held, given)
         assert held is not None
-        if found.value is not None:
+        if found.value is not None and not (renew and found.value):
             return _told(found)
         if not yes:
             return f"{_told(found)}\n{_meaning(found)}\nnothing was changed; --yes does it"

@@ -10,6 +10,8 @@ from argocd.globs import Verdict
 from argocd.globs.surprises import reads_as, surprises
 from argocd.go import regexp2
 from argocd.projects import pattern_lists
+from argocd.projects.permissions import source_permitted
+from argocd.settings import git_urls
 from checks.reports import visible
 from cli.explanations.explanation import ExplanationStep, Mark, show_step
 from cli.options import format_option
@@ -18,7 +20,11 @@ from cli.options import format_option
 @click.command()
 @click.argument("patterns", nargs=-1, required=True)
 @click.option("--text", "texts", multiple=True, required=True, help="What to compare with; may be repeated.")
-@click.option("--repository", is_flag=True, help="As in sourceRepos: * and ? stop at a slash.")
+@click.option(
+    "--repository",
+    is_flag=True,
+    help="As in sourceRepos: * and ? stop at a slash, but * alone is all; upper case and .git do not count.",
+)
 @format_option()
 def command(*, patterns: tuple[str, ...], texts: tuple[str, ...], repository: bool, form: str) -> None:
     """Compare patterns of a project with names as Argo CD and argocd-agent do.
@@ -26,13 +32,17 @@ def command(*, patterns: tuple[str, ...], texts: tuple[str, ...], repository: bo
     A ! before a pattern denies, /…/ is a regular expression. Ends with 0 if every text is permitted by some
     pattern and denied by none, else with 1.
     """
-    separators = "/" if repository else ""
-    told = [[_tried(pattern, text, separators) for pattern in patterns] for text in texts]
-    permitted = [
-        any(one["matches"] == "yes" and not one["denies"] for one in tried)
-        and not any(one["matches"] == "yes" and one["denies"] for one in tried)
-        for tried in told
-    ]
+    tried_as = _tried_repository if repository else _tried
+    told = [[tried_as(pattern, text) for pattern in patterns] for text in texts]
+    if repository:
+        project = {"spec": {"sourceRepos": patterns}}
+        permitted = [source_permitted(project, text) is Verdict.YES for text in texts]
+    else:
+        permitted = [
+            any(one["matches"] == "yes" and not one["denies"] for one in tried)
+            and not any(one["matches"] == "yes" and one["denies"] for one in tried)
+            for tried in told
+        ]
     if form == "json":
         data = [
             {"text": text, "permitted": fits, "patterns": tried}
@@ -52,25 +62,38 @@ def command(*, patterns: tuple[str, ...], texts: tuple[str, ...], repository: bo
         raise click.exceptions.Exit(1)
 
 
-def _tried(pattern: str, text: str, separators: str) -> dict[str, Any]:
+def _tried(pattern: str, text: str) -> dict[str, Any]:
     denies = pattern_lists.is_denial(pattern)
     bare = pattern.removeprefix("!") if denies else pattern
-    expression = pattern_lists.is_expression(bare) and len(bare) > 1
-    if expression:
-        verdict = pattern_lists.in_list((bare,), text)
-        problem = regexp2.compiled(bare[1:-1]).error
-        notes = []
-    else:
-        verdict = globs.match(bare, text, separators)
-        problem = globs.compile_error(bare, separators)
-        notes = list(_notes(bare, text, separators, verdict))
+    if pattern_lists.is_expression(bare) and len(bare) > 1:
+        return {
+            "pattern": pattern,
+            "denies": denies,
+            "kind": "regular expression",
+            "matches": pattern_lists.in_list((bare,), text).value,
+            "problem": regexp2.compiled(bare[1:-1]).error,
+            "notes": [],
+        }
+    return _as_glob(pattern, bare, text, denies=denies, separators="")
+
+
+def _tried_repository(pattern: str, text: str) -> dict[str, Any]:
+    """Both sides as Argo CD compares them."""
+    denies = pattern_lists.is_denial(pattern)
+    bare = git_urls.normalize(pattern.removeprefix("!") if denies else pattern)
+    return _as_glob(pattern, bare, git_urls.normalize(text), denies=denies, separators="/")
+
+
+def _as_glob(pattern: str, bare: str, text: str, *, denies: bool, separators: str) -> dict[str, Any]:
+    everything = bool(separators) and bare == "*" and not denies
+    verdict = Verdict.YES if everything else globs.match(bare, text, separators)
     return {
         "pattern": pattern,
         "denies": denies,
-        "kind": "regular expression" if expression else "glob",
+        "kind": "glob",
         "matches": verdict.value,
-        "problem": problem,
-        "notes": notes,
+        "problem": globs.compile_error(bare, separators),
+        "notes": [] if everything else _notes(bare, text, separators, verdict),
     }
 
 

@@ -40,7 +40,11 @@ CONTROLLER = "argocd-application-controller"
 @click.option(
     "--server", default=names.IN_CLUSTER_SERVER, show_default=True, help="The destination's server."
 )
-@click.option("--namespace", "-n", help="The destination's namespace.  [default: the manifests' only one]")
+@click.option(
+    "--namespace",
+    "-n",
+    help="The destination's namespace; '' for none.  [default: the manifests' only one]",
+)
 @click.option("--no-prune", is_flag=True, help="Without the right to delete.")
 @click.option(
     "--by-name", is_flag=True, help="Only the objects that the manifests name; creating is for all."
@@ -90,7 +94,7 @@ def _on_server(project: Object, server: str) -> Object:
 def _rights(
     known: ExplainedObjects, project: Object, things: list[Object], kinds: Kinds, given: dict[str, Any]
 ) -> list[Object]:
-    namespace = given["namespace"] or _only_namespace(things)
+    namespace = _only_namespace(things) if given["namespace"] is None else given["namespace"]
     found = derive(
         entries_of(project),
         server=given["server"],
@@ -107,16 +111,21 @@ def _rights(
     needs = Needs(kinds)
     for thing in things:
         needs.add(thing, destination_namespace=namespace)
+    roles = list(
+        rights(name, (home, account), needs, pruning=not given["no_prune"], by_name=given["by_name"])
+    )
     for note in needs.notes:
         remark(note)
-    return list(rights(name, (home, account), needs, pruning=not given["no_prune"], by_name=given["by_name"]))
+    return roles
 
 
 def _only_namespace(things: Iterable[Object]) -> str:
     found = {reading.text(thing, "metadata", "namespace") for thing in things} - {""}
     if len(found) != 1:
         told = f"{len(found)} namespaces" if found else "no namespace"
-        raise CallError(f"the manifests name {told}: say with --namespace which one the Application has")
+        raise CallError(
+            f"the manifests name {told}: say with --namespace which one the Application has, '' for none"
+        )
     return found.pop()
 
 

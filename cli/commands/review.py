@@ -42,7 +42,7 @@ def command(*, endpoint: str | None, objects: Path | None, config: Path | None) 
     The response carries the patch if the object is allowed. Ends with 0 if all are allowed, 1 if one is
     denied, 2 if one cannot be read. Access is not asked for: impersonation.check-writer needs a cluster.
     """
-    configuration, _ = read_configuration(config)
+    configuration = read_configuration(config).configuration
     decisions = _decisions(configuration, read_objects((str(objects),), configuration) if objects else [])
     part = Part(endpoint) if endpoint else None
     worst = ALLOWED

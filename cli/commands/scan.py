@@ -96,7 +96,7 @@ async def _scan(store: LiveStore, given: dict[str, Any], seen: Callable[[int], N
 
 async def _configuration(store: LiveStore, given: dict[str, Any], notes: list[str]) -> Configuration:
     if given["config"]:
-        configuration, _ = read_configuration(given["config"])
+        configuration = read_configuration(given["config"]).configuration
     else:
         problems: list[str] = []
         configuration = await find_configuration(store, home=given["namespace"], broken=noting(problems))

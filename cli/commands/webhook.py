@@ -28,6 +28,7 @@ from webhook.server.supervisor import serve
 
 SERVICE = "tiphys-webhook"
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - the API server and the kubelet come from other machines
+LOOPBACK = "127.0.0.1"
 MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of the container's own, in memory
 
 
@@ -37,20 +38,27 @@ MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of the container's own, in me
 @click.option("--host", default=EVERYWHERE, show_default=True, help="Where reviews are listened for.")
 @click.option("--port", default=8443, show_default=True, help="The TLS port for reviews.")
 @click.option(
-    "--pages-host", default=EVERYWHERE, show_default=True, help="Where probes and people are answered."
+    "--client-ca",
+    type=click.Path(path_type=Path),
+    help="Take reviews only from a client whose certificate these authorities signed: the API server's.",
+)
+@click.option("--probes-host", default=EVERYWHERE, show_default=True, help="Where probes are answered.")
+@click.option(
+    "--probes-port", default=8080, show_default=True, help="The plain port for probes and metrics alone."
 )
 @click.option(
-    "--pages-port",
-    default=8080,
+    "--pages-host",
+    default=LOOPBACK,
     show_default=True,
-    help="The plain port for probes, metrics and the status page.",
+    help="Where people are answered; `kubectl port-forward` reaches loopback.",
 )
-@click.option("--workers", default=1, show_default=True, help="Review processes.")
+@click.option("--pages-port", default=8081, show_default=True, help="The plain port for the status page.")
+@click.option("--workers", default=2, show_default=True, help="Review processes.")
 @click.option(
     "--connections",
-    default=1024,
+    default=512,
     show_default=True,
-    help="Connections of one worker at most; each may come to hold 80 KiB.",
+    help="Connections of one worker at most, and half as many of one address; each may come to hold 80 KiB.",
 )
 @click.option(
     "--drain-seconds", default=15.0, show_default=True, help="How long reviews are still taken after SIGTERM."
@@ -128,8 +136,11 @@ def _options(given: dict[str, Any], source: CertificateOrigin) -> WebhookOptions
             workers=given["workers"],
             connections=given["connections"],
             drain_seconds=given["drain_seconds"],
+            client_ca=given["client_ca"],
         ),
         registration=_registration(given),
+        probes_host=given["probes_host"],
+        probes_port=given["probes_port"],
         pages_host=given["pages_host"],
         pages_port=given["pages_port"],
         kubeconfig=given["kubeconfig"],

@@ -5,6 +5,8 @@ from typing import Any
 
 from argocd import names, reading
 from argocd.judging.case import User
+from argocd.judging.configuration import Version
+from argocd.settings.argocd_cm import Settings, TrackingMethod
 from argocd.tracking.ids import TruncationError, group_of, parse_released
 from argocd.tracking.marks import (
     annotation,
@@ -184,15 +186,39 @@ def _expected(thing: Object, owner: Owner | Dispute | None, settings: Any) -> tu
 
 
 def _pruning(thing: Object, known: ExplainedObjects) -> list[ExplanationStep]:
+    """Each must hold; with the label method Argo CD looks at neither id."""
     settings, version = known.surroundings.settings, known.configuration.argocd.version
     taken_for = application_of(thing, settings=settings, version=version)
-    found = parse_released(annotation(thing, names.TRACKING_ID))
     steps = [
+        ExplanationStep(Mark.of(bool(taken_for)), f"Argo CD takes it for {taken_for or 'nobody'}'s"),
+        ExplanationStep(Mark.of(is_root(thing)), "no other object owns it"),
+        ExplanationStep(Mark.of(not is_hook(thing)), "it is no hook"),
+        ExplanationStep(Mark.of(not forbids_pruning(thing)), "no Prune=false forbids it"),
+    ]
+    notes = []
+    if settings.tracking_method is not TrackingMethod.LABEL:
+        steps = [*_ids(thing, settings, version), *steps]
+    elif annotation(thing, names.INSTALLATION_ID):
+        notes.append(
+            ExplanationStep(
+                Mark.NOTE,
+                "its installation id does not protect it: Argo CD, and any other that tracks by label, reads none",
+            )
+        )
+    pruned = all(step.mark is Mark.YES for step in steps)
+    last = "it would be pruned" if pruned else "it would stay"
+    return [*steps, *notes, ExplanationStep(Mark.NOTE, last)]
+
+
+def _ids(thing: Object, settings: Settings, version: Version) -> list[ExplanationStep]:
+    found = parse_released(annotation(thing, names.TRACKING_ID))
+    former = annotation(thing, names.INSTALLATION_ID) in settings.former_installation_ids
+    return [
         ExplanationStep(
             Mark.of(is_of_this_installation(thing, settings=settings, version=version)),
             "its installation id is this Argo CD's",
+            "it is one that this Argo CD had before; the next sync renews it" if former else "",
         ),
-        ExplanationStep(Mark.of(bool(taken_for)), f"Argo CD takes it for {taken_for or 'nobody'}'s"),
         ExplanationStep(
             Mark.of(is_self_referencing(thing, settings=settings, version=version)),
             "its tracking id is about itself",
@@ -200,10 +226,4 @@ def _pruning(thing: Object, known: ExplainedObjects) -> list[ExplanationStep]:
             if found and not found.is_about(thing)
             else "",
         ),
-        ExplanationStep(Mark.of(is_root(thing)), "no other object owns it"),
-        ExplanationStep(Mark.of(not is_hook(thing)), "it is no hook"),
-        ExplanationStep(Mark.of(not forbids_pruning(thing)), "no Prune=false forbids it"),
     ]
-    pruned = all(step.mark is Mark.YES for step in steps)
-    last = "it would be pruned" if pruned else "it would stay"
-    return [*steps, ExplanationStep(Mark.NOTE, last)]

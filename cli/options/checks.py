@@ -1,10 +1,14 @@
 """What `tiphys check` and `tiphys scan` share: by which rules, how it is told, what fails."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
+from argocd.engine.configuration_file import parse_rules
 from argocd.judging.case import Action, Profile
+from argocd.judging.configuration import group_of
 from checks.findings import CheckResult
 from checks.reports import FORMATS
 from cli.options import combined, format_option
@@ -39,6 +43,23 @@ fail_on_option = click.option(
 )
 
 
+only_option = click.option(
+    "--only", multiple=True, metavar="RULE", help="Tell of this rule, or of group/*, alone; may be repeated."
+)
+
+
+def only_rules(result: CheckResult, only: Sequence[str]) -> CheckResult:
+    """The findings of these rules; everything that could not be read stays."""
+    if not only:
+        return result
+    _, problems = parse_rules(dict.fromkeys(only, Action.DENY.value))
+    if problems:
+        raise CallError(f"--only: {problems[0].message}")
+    wanted = set(only)
+    findings = [found for found in result.findings if found.rule in wanted or group_of(found.rule) in wanted]
+    return replace(result, findings=findings)
+
+
 def write_report(report: str, output: Path | None) -> None:
     if output:
         write_file(output, click.unstyle(report) if "\x1b" in report else report)
@@ -57,5 +78,5 @@ def end_with(result: CheckResult, *, fail_on: str) -> None:
     """2 if something could not be read, 1 if something fails; else it goes on."""
     if result.unreadable:
         raise click.exceptions.Exit(2)
-    if result.fails(fail_on=Action(fail_on)):
+    if result.failing(fail_on=Action(fail_on)):
         raise click.exceptions.Exit(1)

@@ -13,8 +13,9 @@ from argocd.judging.configuration import Configuration
 from argocd.judging.kinds import kind_of
 from argocd.tracking.ids import split_qualified
 from checks.configuration import read_configuration, with_argocd_namespace
+from checks.files.search import Search
 from checks.known_objects import KnownObjects, in_default_namespace, known_from
-from checks.manifests import Object, Unreadable, find_files, read_file
+from checks.manifests import Object, Unreadable, read_file
 from checks.reports import remark
 from cli.options import combined, configuration_option, format_option
 from cli.options.cluster import connected, optional_cluster_options
@@ -81,7 +82,7 @@ Fetch = Callable[[Any, Configuration], Awaitable[Object | None]]
 
 
 def configuration_of(given: Mapping[str, Any]) -> Configuration:
-    configuration, _ = read_configuration(given["config"])
+    configuration = read_configuration(given["config"]).configuration
     return with_argocd_namespace(configuration, given.get("argocd_namespace"))
 
 
@@ -100,11 +101,14 @@ def gather(
 
 def read_objects(paths: tuple[str, ...], configuration: Configuration) -> list[Object]:
     found: list[Object] = []
-    for file in find_files(paths):
+    search = Search()
+    for file in search.files(paths):
         for manifest in read_file(file):
             if isinstance(manifest, Unreadable):
                 raise CallError(f"{manifest.place}: {manifest.message}")
             found.append(in_default_namespace(manifest.body, configuration))
+    if search.nothing:
+        raise CallError(f"{search.nothing[0]}: no file is there")
     return found
 
 

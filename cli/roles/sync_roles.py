@@ -9,8 +9,8 @@ from argocd.impersonation.accounts import Grant
 from argocd.tracking.ids import group_of
 from checks.manifests import Object
 from cli.roles.kind_names import Kinds, named
+from cli.roles.role_writing import RBAC, further_rules, is_written_by_reconciling
 
-RBAC = "rbac.authorization.k8s.io"
 VERBS = ("get", "create", "patch", "update")
 PRUNING = "delete"
 
@@ -22,6 +22,8 @@ class Needs:
     kinds: Kinds = field(default_factory=dict)
     places: dict[str, dict[tuple[str, str], set[str]]] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
+    written: dict[str, list[Object]] = field(default_factory=dict)
+    """Roles and bindings, by the place that they go to."""
 
     def add(self, thing: Object, *, destination_namespace: str) -> None:
         group, kind = group_of(thing), reading.text(thing, "kind")
@@ -31,12 +33,16 @@ class Needs:
                 f"guessed: that {kind}.{group} is called {called.plural} and has a namespace; its definition "
                 "among the manifests, or a cluster, would tell"
             ] = None
-        if group == RBAC:
-            self.notes[
-                f"the manifests hold a {kind}: the account needs every right in it, or the verb escalate or bind"
-            ] = None
         namespace = reading.text(thing, "metadata", "namespace") or destination_namespace
         place = namespace if called.namespaced else ""
+        if called.namespaced and not namespace:
+            name = reading.text(thing, "metadata", "name")
+            self.notes[
+                f"left out: {kind} {name} has no namespace and neither has the destination: Argo CD cannot apply it"
+            ] = None
+            return
+        if is_written_by_reconciling(thing):
+            self.written.setdefault(place, []).append(thing)
         objects = self.places.setdefault(place, {}).setdefault((group, called.plural), set())
         objects.add(reading.text(thing, "metadata", "name"))
 
@@ -55,9 +61,29 @@ def rights(
 ) -> Iterator[Object]:
     """What the account itself must be allowed, where the manifests go."""
     namespace, name = account
-    for place, kinds in sorted(needs.places.items()):
+    rules = {
+        place: list(_rules(kinds, pruning=pruning, by_name=by_name)) for place, kinds in needs.places.items()
+    }
+    roles = {
+        (reading.text(thing, "kind"), place, reading.text(thing, "metadata", "name")): thing
+        for place, written in needs.written.items()
+        for thing in written
+    }
+    for place, own in sorted(rules.items()):
         called = f"{project}-{name}-sync"
-        yield _role(called, place, list(_rules(kinds, pruning=pruning, by_name=by_name)))
+        further = list(
+            further_rules(
+                needs.written.get(place, []), place=place, held=[*own, *rules.get("", [])], roles=roles
+            )
+        )
+        for verb in ("escalate", "bind"):
+            if any(verb in rule["verbs"] for rule in further):
+                where = f" in {place}" if place else ""
+                needs.notes[
+                    f"the manifests give away{where} more than {name} has itself, so it needs the verb {verb}; with the"
+                    " rights themselves it would not"
+                ] = None
+        yield _role(called, place, [*own, *further])
         yield _binding(called, place, {"kind": "ServiceAccount", "name": name, "namespace": namespace})
 
 

@@ -195,7 +195,7 @@ def _check_file(path: str, *, must_exist: bool) -> None:
         if must_exist:
             raise KubeconfigError(f"kubeconfig {path} does not exist") from error
         return
-    except (OSError, yaml.YAMLError, ValueError) as error:
+    except (OSError, yaml.YAMLError, ValueError, RecursionError) as error:
         raise KubeconfigError(f"kubeconfig {path} cannot be read: {_first_line(error)}") from error
     if not isinstance(content, dict) or not isinstance(content.get("clusters"), list | None):
         raise KubeconfigError(

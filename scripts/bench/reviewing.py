@@ -243,7 +243,7 @@ async def build(mode: str, folder: Path, feed: Feed) -> Any:
 def main(mode: str, folder: str, port: str, *objects: str) -> None:
     applications, projects, events = objects
     feed = Feed(applications=int(applications), projects=int(projects), events_a_second=float(events))
-    review_port = ReviewPort(host="127.0.0.1", port=int(port), drain_seconds=0.0)
+    review_port = ReviewPort(host="127.0.0.1", port=int(port), workers=1, drain_seconds=0.0)
     ReviewArbiter(lambda: build(mode, Path(folder), feed), review_port).run()
 
 

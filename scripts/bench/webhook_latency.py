@@ -25,19 +25,20 @@ START_SECONDS = 60.0
 @contextlib.contextmanager
 def webhook(cluster: Cluster, *, home: str, argocd: str) -> Iterator[list[str]]:
     """`tiphys webhook` as a process; hands out the beginning of commands that talk about it."""
-    port, pages = free_port(), free_port()
+    port, probes, pages = free_port(), free_port(), free_port()
     tiphys = [sys.executable, "-m", "cli", "webhook", "--namespace", home, "--argocd-namespace", argocd]
     tiphys += ["--kubeconfig", str(cluster.kubeconfig)]
     with tempfile.TemporaryDirectory() as folder:
         process = subprocess.Popen(
             [
                 *(*tiphys, "--host", "127.0.0.1", "--port", str(port), "--drain-seconds", "0"),
-                *("--pages-host", "127.0.0.1", "--pages-port", str(pages), "--runtime-folder", folder),
+                *("--probes-host", "127.0.0.1", "--probes-port", str(probes), "--pages-port", str(pages)),
+                *("--runtime-folder", folder),
             ],
             stderr=subprocess.DEVNULL,
         )
         try:
-            _wait(f"http://127.0.0.1:{pages}/readyz", process)
+            _wait(f"http://127.0.0.1:{probes}/readyz", process)
             yield [*tiphys, f"https://localhost:{port}"]
         finally:
             process.send_signal(signal.SIGTERM)

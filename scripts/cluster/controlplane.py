@@ -56,6 +56,8 @@ class Cluster:
         self._seeded = seeded
         self.binaries = binaries or find_binaries()
         self.definitions_from = ""
+        self.api_server_flags: tuple[str, ...] = ()
+        """More of them, for the next start."""
         self.pids: dict[str, int] = {}
         self._authority = Authority()
         self._signer = TokenSigner()
@@ -119,10 +121,8 @@ class Cluster:
 
     def start_api_server(self) -> None:
         """Returns when it is ready to serve; ports and data are those of before."""
-        self.pids[API_SERVER] = self.processes.start(
-            API_SERVER,
-            api_server_command(self.binaries, self.folder, port=self.port, etcd_port=self.etcd_port),
-        )
+        command = api_server_command(self.binaries, self.folder, port=self.port, etcd_port=self.etcd_port)
+        self.pids[API_SERVER] = self.processes.start(API_SERVER, [*command, *self.api_server_flags])
         self._wait_until_ready()
         if self.definitions_from:
             self._wait_for_kinds()

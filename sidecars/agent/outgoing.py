@@ -5,10 +5,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
-from argocd import names
 from argocd.agents.acceptance import Drift, WatchedChange, own_object_changed, status_message
 from argocd.agents.identity import is_managed
 from argocd.agents.messages import differs
+from argocd.agents.own_annotations import requests_on
 from argocd.agents.vocabulary import Message, Mode
 from argocd.reading import value
 from kube.store import Object
@@ -126,9 +126,8 @@ def _is_news(kind: SyncedKind, old: Object, new: Object) -> bool:
 
 def _status_of(application: Object) -> Object:
     """As much of an Application as `status_message` looks at."""
-    refresh = value(application, "metadata", "annotations", names.REFRESH)
     return {
-        "metadata": {"annotations": {} if refresh is None else {names.REFRESH: refresh}},
+        "metadata": {"annotations": requests_on(application)},
         "status": value(application, "status"),
         "operation": value(application, "operation"),
     }

@@ -79,8 +79,7 @@ class Fleet:
         except AlreadyExistsError as error:
             name = body["metadata"]["name"]
             raise CallError(f"Secret {self.namespace}/{name} exists and is no agent's cluster") from error
-        if create_namespace:
-            await self._ensure_namespace(agent)
+        await self._label_namespace(agent, create=create_namespace)
         return registered(stored)
 
     async def all(self) -> list[Registered]:
@@ -186,11 +185,14 @@ class Fleet:
         pages = queries.pages(self.store, SECRETS, namespace=self.namespace, label_selector=selector)
         return [secret async for page in pages for secret in page]
 
-    async def _ensure_namespace(self, name: str) -> None:
+    async def _label_namespace(self, agent: str, *, create: bool) -> None:
+        """By the label the webhook knows that what is in it must not pass unseen."""
+        labelled = {"metadata": {"labels": {names.TIPHYS_AGENT: agent}}}
         try:
-            await self.store.create(NAMESPACES, {"metadata": {"name": name}})
-        except AlreadyExistsError:
-            return
+            await self.store.patch(NAMESPACES, labelled, name=agent, kind=PatchKind.MERGE)
+        except NotFoundError:
+            if create:
+                await self.store.create(NAMESPACES, {"metadata": {"name": agent, **labelled["metadata"]}})
 
 
 def cluster_secret(

@@ -10,7 +10,7 @@ import orjson
 from argocd import names
 from argocd.agents.checksums import ChecksumError, spec_checksum
 from argocd.agents.identity import source_uid
-from argocd.agents.own_annotations import MARKS, annotations_without
+from argocd.agents.own_annotations import MARKS, annotations_without, requests_on
 from argocd.agents.routing import AgentMapping
 from argocd.agents.vocabulary import OBJECT_MESSAGES, TRACKED_AS, Message, Mode, Target
 from argocd.reading import mapping, value
@@ -117,7 +117,7 @@ def status_digest(application: Mapping[str, Any]) -> bytes:
     told = [
         value(application, "status"),
         value(application, "operation"),
-        value(application, "metadata", "annotations", names.REFRESH),
+        requests_on(application),
     ]
     return blake2b(
         orjson.dumps(told, option=orjson.OPT_SORT_KEYS), digest_size=DIGEST_BYTES, person=b"status"

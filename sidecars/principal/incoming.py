@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import datetime
 
+from argocd import names
 from argocd.agents import copies
 from argocd.agents.acceptance import Acceptance, principal_accepts
 from argocd.agents.identity import IdentityAction, mirror_action
@@ -133,7 +134,7 @@ class PrincipalIncoming:
         except NotFoundError:
             if not self._hub_state.settings.may_create(namespace):
                 raise
-            labels = self._hub_state.settings.namespace_labels
+            labels = {**self._hub_state.settings.namespace_labels, names.TIPHYS_AGENT: agent.name}
             await self._writer.create_namespace(namespace, labels=labels)
             stored = await settle(None)
         if kind is APPLICATION:

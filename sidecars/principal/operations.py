@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from argocd import names
+from argocd.agents.own_annotations import requests_on
 from argocd.reading import value
 from kube.store import Object
 from sidecars.mirroring.kinds import operation_digest
@@ -129,11 +130,11 @@ class Operations:
             old = {key: part for key, part in old.items() if key != "operation"}
         if told is None:
             return old
-        operation, phase, refresh = (
+        operation, phase, *requests = (
             wanted if said == wanted else had
             for said, wanted, had in zip(told, _commands(new), _commands(old), strict=True)
         )
-        return _with_commands(old, operation=operation, phase=phase, refresh=refresh)
+        return _with_commands(old, operation=operation, phase=phase, requests=requests)
 
     def forget(self, place: Place) -> None:
         """The Application is gone."""
@@ -149,19 +150,23 @@ def _is_another_operation(old: Object, new: Object) -> bool:
     return before is not None and after is not None and before != after
 
 
-def _commands(application: Object) -> tuple[Any, Any, Any]:
+def _commands(application: Object) -> tuple[Any, ...]:
+    requests = requests_on(application)
     return (
         value(application, "operation"),
         value(application, "status", "operationState", "phase"),
-        value(application, "metadata", "annotations", names.REFRESH),
+        *(requests.get(key) for key in names.REQUESTS),
     )
 
 
-def _with_commands(application: Object, *, operation: Any, phase: Any, refresh: Any) -> Object:
+def _with_commands(application: Object, *, operation: Any, phase: Any, requests: Iterable[Any]) -> Object:
     status = value(application, "status") or {}
     state = {**(value(status, "operationState") or {}), "phase": phase}
     metadata = application["metadata"]
-    annotations = {**(metadata.get("annotations") or {}), names.REFRESH: refresh}
+    annotations = {
+        **(metadata.get("annotations") or {}),
+        **dict(zip(names.REQUESTS, requests, strict=True)),
+    }
     return {
         **application,
         "operation": operation,

@@ -8,11 +8,12 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from argocd import safe_yaml
 from argocd.judging.configuration import Configuration
 from checks import check
 from checks.check import FEW_BYTES, are_few, judge_files
+from checks.files.content import STDIN
 from checks.findings import CheckResult
-from checks.manifests import STDIN
 from cli.commands.check import command
 
 BAD = """\
@@ -59,12 +60,12 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             texts.append(len(stream))
             super().__init__(stream)
 
-    monkeypatch.setattr(yaml, "CSafeLoader", Counted)
+    monkeypatch.setattr(safe_yaml, "LOADER", Counted)
     return texts
 
 
 def judged(files: list[str]) -> CheckResult:
-    return judge_files(files, Configuration(), today=date(2026, 10, 1))
+    return judge_files(files, Configuration(), today=date(2026, 10, 1), strict=True)
 
 
 def write(folder: Path, **texts: str) -> list[str]:

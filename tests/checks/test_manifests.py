@@ -8,7 +8,8 @@ import pytest
 import yaml
 
 from checks import manifests
-from checks.manifests import MOST_VALUES, Manifest, Unreadable, find_files, parse, read_file
+from checks.files.search import Search
+from checks.manifests import MOST_VALUES, Manifest, Unreadable, parse, read_file
 
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     f"{after}: &{after} [{','.join([f'*{before}'] * 9)}]\n" for before, after in itertools.pairwise("abcdefg")
@@ -77,7 +78,7 @@ def test_anchors_and_merges_are_followed(tmp_path: Path) -> None:
         ("a: [1, 2\n", 2, "did not find expected"),
         ("- 1\n", 1, "not an object"),
         ("just text\n", 1, "not an object"),
-        ("a: !!python/object:os.system x\n", 1, "is not plain YAML"),
+        ("a: !!python/object:os.system x\n", 1, "is not supported"),
         ("? {a: b}\n: c\n", 1, "a key must be a scalar"),
         ("a: {<<: 1}\n", 1, "<< needs a mapping"),
         ("a: &a [*a]\n", 1, "refused: alias a of what contains it"),
@@ -124,7 +125,7 @@ def test_bombs_in_many_documents_are_refused_together(tmp_path: Path) -> None:
     """Each alone is just small enough."""
     one = "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a]\nc: [*b,*b,*b,*b,*b]\n"
     assert isinstance(read(tmp_path, one)[0], Manifest)
-    [broken] = read(tmp_path, "---\n".join([one] * 20))
+    *_, broken = read(tmp_path, "---\n".join([one] * 20))
     assert isinstance(broken, Unreadable)
     assert broken.message == "refused: more than 4000 values"
     assert broken.place.line > 30
@@ -154,17 +155,13 @@ def test_a_folder_is_walked_in_order_without_charts_templates_and_hidden_files(t
     ):
         (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).write_text("{}")
-    skipped: list[str] = []
-    found = [
-        Path(name).relative_to(tmp_path).as_posix()
-        for name in find_files([str(tmp_path)], skipped=skipped, exclude=["skip"])
-    ]
+    search = Search(exclude=["skip"])
+    found = [Path(name).relative_to(tmp_path).as_posix() for name in search.files([str(tmp_path)])]
     assert found == ["a.yml", "b.yaml", "c.json", "chart/Chart.yaml"]
-    assert len(skipped) == 1
-    named = list(
-        find_files([str(tmp_path / "chart/templates/x.yaml"), str(tmp_path / "*.yaml"), "nowhere.yaml", "-"])
-    )
-    assert [Path(name).name for name in named] == ["x.yaml", "b.yaml", "nowhere.yaml", "-"]
+    assert len(search.notes) == 1
+    paths = [str(tmp_path / "chart/templates/x.yaml"), str(tmp_path / "*.yaml"), "nowhere.yaml", "-"]
+    assert [Path(name).name for name in search.files(paths)] == ["x.yaml", "b.yaml", "nowhere.yaml", "-"]
+    assert search.named == {paths[0], "nowhere.yaml", "-"}
 
 
 def test_a_missing_file_is_told(tmp_path: Path) -> None:

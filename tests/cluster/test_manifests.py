@@ -1,14 +1,18 @@
 """The manifests on a real API server, and the webhook with the identity and rights that they give it."""
 
+import base64
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import yaml
 
+from certs.authority import Authority
 from scripts.cluster.controlplane import Cluster
 from scripts.cluster.testing import Kubectl
+from tests.webhook.guarded_cluster import until
 from tests.webhook.webhook_process import Guard
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
@@ -109,3 +113,51 @@ def test_the_webhook_may_do_no_more(installed: Cluster, verb: str, resource: str
     where = ["-n", namespace] if namespace else []
     asked = installed.kubectl("auth", "can-i", verb, resource, *where, "--as", ACCOUNT, check=False)
     assert asked.stdout.strip() == "no"
+
+
+REFUSED = "may change the authorities of its registration and nothing else"
+
+
+def test_the_api_server_holds_the_webhook_to_the_authorities_of_its_registration(
+    installed: Cluster, kubectl: Kubectl
+) -> None:
+    """Somebody who took the webhook over could otherwise have himself asked about everything."""
+    account = installed.kubeconfig_of_account("tiphys-webhook", namespace="tiphys-system")
+
+    def patched(path: str, value: object) -> str:
+        change = json.dumps([{"op": "add", "path": f"/webhooks/0/{path}", "value": value}])
+        return kubectl(
+            *("patch", "validatingwebhookconfiguration", "tiphys", "--type=json", "-p", change),
+            kubeconfig=account,
+            check=False,
+        ).stderr
+
+    kubectl("apply", "--server-side", "-f", str(MANIFESTS / "components/registration/webhooks.yaml"))
+    try:
+        until(lambda: REFUSED in patched("timeoutSeconds", 7), what="the policy counts")
+        everything = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}
+        for path, value in {
+            "rules/-": everything,
+            "rules": [everything],
+            "namespaceSelector": {},
+            "matchConditions": [],
+            "failurePolicy": "Ignore",
+            "clientConfig/service/namespace": "elsewhere",
+            "clientConfig/service/path": "/elsewhere",
+        }.items():
+            assert REFUSED in patched(path, value), path
+        authority = base64.b64encode(Authority.create("new", now=datetime.now(UTC)).pair.certificate).decode()
+        assert patched("clientConfig/caBundle", authority) == ""
+        assert (
+            kubectl(
+                "patch",
+                "validatingwebhookconfiguration",
+                "tiphys",
+                "--type=json",
+                "-p",
+                json.dumps([{"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": 9}]),
+            ).returncode
+            == 0
+        )
+    finally:
+        kubectl("delete", "-f", str(MANIFESTS / "components/registration/webhooks.yaml"))

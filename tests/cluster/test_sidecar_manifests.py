@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,11 @@ import click
 import pytest
 import yaml
 
+from argocd.engine.configuration_file import parse_text
+from argocd.engine.directory import Directory
+from argocd.engine.judge import judge
+from argocd.judging.case import Case, Kind, Surroundings, User
+from argocd.settings.argocd_cm import Settings
 from cli.main import tiphys
 from scripts.cluster.controlplane import Cluster
 
@@ -160,8 +166,7 @@ def test_every_component_can_be_added_to_an_overlay(cluster: Cluster, component:
                 "apiVersion": "kustomize.config.k8s.io/v1beta1",
                 "kind": "Kustomization",
                 "resources": [f"../{base}"],
-                # Resources of a component that the overlay has already would be there twice.
-                "components": [] if component == "network-policies" else used,
+                "components": used,
             }
         )
     )
@@ -171,8 +176,51 @@ def test_every_component_can_be_added_to_an_overlay(cluster: Cluster, component:
         "cert-manager": ("Certificate", "tiphys-webhook"),
         "injection": ("ConfigMap", "tiphys-injection"),
         "monitoring": ("ConfigMap", "tiphys-dashboard"),
-        "network-policies": ("NetworkPolicy", "tiphys-webhook"),
         "registration": ("ValidatingWebhookConfiguration", "tiphys"),
         "workload-role": ("ConfigMap", "tiphys"),
     }[component]
     assert added in {(thing["kind"], thing["metadata"]["name"]) for thing in made}
+
+
+@pytest.mark.parametrize("overlay", [*SIDECARS, "webhook-only"])
+def test_every_deployment_has_a_network_policy_without_asking(cluster: Cluster, overlay: str) -> None:
+    things = rendered(cluster, overlay)
+    deployed = {thing["metadata"]["name"] for thing in things if thing["kind"] == "Deployment"}
+    assert deployed == {thing["metadata"]["name"] for thing in things if thing["kind"] == "NetworkPolicy"}
+
+
+def test_the_webhooks_probes_admit_monitoring_alone_and_need_more_than_one_failure(cluster: Cluster) -> None:
+    things = {
+        (thing["kind"], thing["metadata"]["name"]): thing for thing in rendered(cluster, "webhook-only")
+    }
+    reviews, metrics = things["NetworkPolicy", "tiphys-webhook"]["spec"]["ingress"]
+    assert reviews == {"ports": [{"port": 8443}]}
+    assert metrics["ports"] == [{"port": 8080}]
+    (source,) = metrics["from"]
+    assert source["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "monitoring"}
+    (container,) = things["Deployment", "tiphys-webhook"]["spec"]["template"]["spec"]["containers"]
+    assert container["readinessProbe"]["failureThreshold"] > 1
+
+
+@pytest.mark.parametrize(("overlay", "warned"), [("workload-managed", 1), ("workload-autonomous", 0)])
+def test_a_project_is_local_only_where_the_agent_is_managed(
+    cluster: Cluster, overlay: str, warned: int
+) -> None:
+    [text] = [
+        thing["data"]["tiphys.yaml"]
+        for thing in rendered(cluster, overlay)
+        if (thing["kind"], thing["metadata"]["name"]) == ("ConfigMap", "tiphys")
+    ]
+    configuration, problems = parse_text(text)
+    assert not problems
+    project = {"metadata": {"name": "shop", "namespace": "argocd"}, "spec": {"sourceRepos": ["*"]}}
+    case = Case(
+        kind=Kind.PROJECT,
+        object=project,
+        surroundings=Surroundings(
+            settings=Settings(), configuration=configuration, neighbours=Directory(argocd_namespace="argocd")
+        ),
+        writer=User("ada"),
+    )
+    spoke = [one.finding.rule for one in judge(case, today=date(2026, 1, 1))]
+    assert spoke.count("agent/local-project") == warned

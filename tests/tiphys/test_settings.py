@@ -167,6 +167,8 @@ def test_a_bad_value_is_shown_with_the_place_that_it_came_from(file: Path) -> No
     ("content", "complaint"),
     [
         ("workers: [", "is no YAML: while parsing"),
+        ("workers: 2027-02-31", "is no YAML: day is out of range"),
+        ("workers: " + "[" * 5_000, "is no YAML: maximum recursion depth"),
         ("- a\n- b\n", "must hold a mapping of settings, not a list"),
     ],
 )

@@ -53,10 +53,22 @@ class Server:
     folder: Path
     authority: Authority
 
-    def connect(self, *, timeout: float = 10) -> ssl.SSLSocket:
+    def connect(
+        self, *, timeout: float = 10, address: str = "127.0.0.1", shown: Path | None = None
+    ) -> ssl.SSLSocket:
+        """From an address of this machine; with the client certificate of a folder if one is `shown`."""
         context = ssl.create_default_context(cadata=self.authority.pair.certificate.decode())
-        plain = socket.create_connection(("127.0.0.1", self.port), timeout=timeout)
+        if shown:
+            context.load_cert_chain(shown / CERTIFICATE, shown / KEY)
+        plain = socket.create_connection(
+            ("127.0.0.1", self.port), timeout=timeout, source_address=(address, 0)
+        )
         return context.wrap_socket(plain, server_hostname="localhost")
+
+    @property
+    def workers(self) -> list[int]:
+        pid = self.process.pid
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
     def wait_ready(self) -> None:
         deadline = time.monotonic() + 60
@@ -118,10 +130,12 @@ def read_response(connection: ssl.SSLSocket) -> tuple[int, dict[str, str], bytes
 
 @pytest.fixture
 def start_server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
-    """Starts plain_server.py; `drain` seconds and a connection limit may be given."""
+    """Starts plain_server.py; `drain` seconds, a connection limit, workers and authorities may be given."""
     servers: list[Server] = []
 
-    def start(*, drain: float = 0.5, connections: int = 1024) -> Server:
+    def start(
+        *, drain: float = 0.5, connections: int = 1024, workers: int = 1, client_ca: Path | None = None
+    ) -> Server:
         folder = tmp_path / f"leaf-{len(servers)}"
         authority = publish_leaf(folder)
         port = free_port()
@@ -133,6 +147,8 @@ def start_server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
                 str(port),
                 str(drain),
                 str(connections),
+                str(workers),
+                *([client_ca] if client_ca else []),
             ],
             cwd=ROOT,
             env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},

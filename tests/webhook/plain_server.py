@@ -1,6 +1,6 @@
 """A review server with endpoints that only allow: what tests of the server itself run as a process.
 
-Usage: plain_server.py FOLDER PORT [DRAIN_SECONDS [CONNECTIONS]]
+Usage: plain_server.py FOLDER PORT [DRAIN_SECONDS [CONNECTIONS [WORKERS [CLIENT_CA]]]]
 """
 
 import asyncio
@@ -37,24 +37,36 @@ def crash(review: Review) -> ReviewAnswer:
     raise RuntimeError(review.name)
 
 
-async def build(folder: Path, drain_seconds: float) -> ReviewApp:
+def hang(review: Review) -> ReviewAnswer:
+    while True:
+        pass
+
+
+async def build(folder: Path, drain_seconds: float, client_ca: Path | None = None) -> ReviewApp:
     return ReviewApp(
         endpoints={
             "/validate": Endpoint(lambda _: ReviewAnswer(), patches=False),
             "/wait": Endpoint(wait_for_ever, patches=False),
             "/crash": Endpoint(crash, patches=False),
+            "/hang": Endpoint(hang, patches=False),
         },
         folder=folder,
         background=Silent(),
         observer=Silent(),
         drain_seconds=drain_seconds,
+        client_ca=client_ca,
     )
 
 
 if __name__ == "__main__":
     folder, port, *rest = sys.argv[1:]
     drain = float(rest[0]) if rest else 0.5
+    client_ca = Path(rest[3]) if rest[3:] else None
     review_port = ReviewPort(
-        host="127.0.0.1", port=int(port), drain_seconds=drain, connections=int(rest[1]) if rest[1:] else 1024
+        host="127.0.0.1",
+        port=int(port),
+        drain_seconds=drain,
+        connections=int(rest[1]) if rest[1:] else 1024,
+        workers=int(rest[2]) if rest[2:] else 1,
     )
-    ReviewArbiter(lambda: build(Path(folder), drain), review_port).run()
+    ReviewArbiter(lambda: build(Path(folder), drain, client_ca), review_port).run()

@@ -30,6 +30,7 @@ class Guard:
     arguments: tuple[str, ...] = ()
     kubeconfig: Path | None = None
     port: int = field(default_factory=free_port)
+    probes: int = field(default_factory=free_port)
     pages: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
 
@@ -44,7 +45,8 @@ class Guard:
             [
                 *self.command("webhook"),
                 *("--host", "127.0.0.1", "--port", str(self.port)),
-                *("--pages-host", "127.0.0.1", "--pages-port", str(self.pages)),
+                *("--probes-host", "127.0.0.1", "--probes-port", str(self.probes)),
+                *("--pages-port", str(self.pages)),
                 *("--runtime-folder", str(self.folder), "--drain-seconds", "1"),
                 *self.arguments,
             ],
@@ -96,8 +98,9 @@ class Guard:
         return told
 
     def page(self, path: str) -> tuple[int, str]:
+        port = self.probes if path in {"/healthz", "/readyz", "/metrics"} else self.pages
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.pages}{path}", timeout=10) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()

@@ -1,22 +1,27 @@
-"""`impersonation.check-writer`: may the writer act as the account that a project names?
+"""`impersonation.check-writer`: may the writer act as the accounts that a project names?
 
-Asked of the API server by SubjectAccessReview, remembered for a while, and never waited for too long: a
-question that gets no answer is a warning. It proves what the writer may do now on this cluster; it cannot
-prove that nobody gave the account more rights afterwards, and it says nothing about other clusters.
+Asked of the API server by SubjectAccessReview, remembered for a while, and never waited for too long: a question that
+gets no answer is a no, and so is one too many. It proves what the writer may do now on this cluster; it cannot prove
+that nobody gave the account more rights afterwards, and it says nothing about other clusters.
 """
 
 import asyncio
+import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 
-from argocd import globs, names
+import orjson
+
+from argocd import globs
 from argocd.engine.judge import Judgement
 from argocd.globs.covering import is_literal
 from argocd.impersonation.accounts import account_of
 from argocd.impersonation.derivation import ServiceAccountEntry, entries_of
 from argocd.judging.case import Action, Case, Finding, Kind, Operation
 from argocd.judging.writers import is_argocd
+from argocd.settings.argocd_cm import Settings
 from kube.errors import ApiError
 from kube.resources import SUBJECT_ACCESS_REVIEWS
 from kube.store import Store
@@ -28,60 +33,98 @@ REMEMBERED = 4096
 ANSWER_SECONDS = 2.0
 """For all questions about one project: the API server waits five for us."""
 QUESTIONS = 16
-"""Asked for one project at most: more entries than this are told, not asked."""
+"""Asked for one write at most: each is a call, and they have two seconds together."""
+PATTERNS = 64
+"""Tried on our URLs for one write at most; those after them are taken to mean this cluster."""
 
-Question = tuple[str, tuple[str, ...], str, str]
-"""User, groups, namespace and name of the account."""
+_HOSTS = (
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+)
+IN_CLUSTER_URLS = frozenset(f"https://{host}{port}" for host in _HOSTS for port in ("", ":443"))
+
+Account = tuple[str, str]
+"""Namespace and name; without a namespace that of every namespace."""
 
 
 class AccessReviews:
-    def __init__(self, store: Store, *, clock: Callable[[], float] = time.monotonic) -> None:
+    """`urls` are addresses of this API server besides those that every cluster has."""
+
+    def __init__(
+        self, store: Store, *, urls: Iterable[str] = (), clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._store = store
+        self._urls = IN_CLUSTER_URLS.union(urls)
         self._clock = clock
-        self._answers: OrderedDict[Question, tuple[float, bool]] = OrderedDict()
+        self._answers: OrderedDict[bytes, tuple[float, bool]] = OrderedDict()
 
     def check(self, case: Case) -> Awaitable[list[Judgement]] | None:
         """None where there is nothing to ask: no account is named anew, or Argo CD itself writes."""
         if (
             case.kind is not Kind.PROJECT
             or case.operation is Operation.DELETE
-            or is_argocd(case.writer, case.surroundings)
+            # Of nobody's settings: an account that some project names is not Argo CD here.
+            or is_argocd(case.writer, replace(case.surroundings, settings=Settings()))
         ):
             return None
-        before = set(entries_of(case.old)) if case.old is not None else set()
-        entries = [entry for entry in _entries_here(case) if entry not in before]
+        before = {entry[:3] for entry in entries_of(case.old)}
+        entries = self._means_here([entry for entry in entries_of(case.object) if entry[:3] not in before])
         return self._judge(case, entries) if entries else None
 
+    def _means_here(self, entries: list[ServiceAccountEntry]) -> list[ServiceAccountEntry]:
+        servers = dict.fromkeys(entry.server for entry in entries)
+        patterns = [server for server in servers if not is_literal(server)]
+        here = {server for server in servers if server.lower().rstrip("/") in self._urls}
+        here |= {pattern for pattern in patterns[:PATTERNS] if self._matches_us(pattern)}
+        here |= set(patterns[PATTERNS:])
+        return [entry for entry in entries if entry.server in here]
+
+    def _matches_us(self, pattern: str) -> bool:
+        return any(globs.match(pattern, url) is globs.Verdict.YES for url in self._urls)
+
     async def _judge(self, case: Case, entries: list[ServiceAccountEntry]) -> list[Judgement]:
-        judgements = []
         refusal = case.surroundings.configuration.enforced(Action.DENY)
+        judgements: list[Judgement] = []
+        asked: dict[Account, str] = {}
+        """What is wrong with each, which is nothing where the writer may."""
         deadline = asyncio.get_running_loop().time() + ANSWER_SECONDS
-        for entry in entries[:QUESTIONS]:
-            namespace, name = account_of(entry)
-            try:
-                async with asyncio.timeout_at(deadline):
-                    allowed = await self._may_impersonate(
-                        (case.writer.user, case.writer.groups, namespace, name)
-                    )
-            except (ApiError, TimeoutError):
-                said = f"the API server did not say whether {case.writer.user} may impersonate {namespace}/{name}"
-                judgements.append(_judgement(entry, Action.WARN, said, "Try again to have it checked."))
-                continue
-            if not allowed:
-                said = f"{case.writer.user} may not impersonate the service account {namespace}/{name}"
-                hint = "Ask somebody who may, or grant the writer this right."
-                judgements.append(_judgement(entry, refusal, said, hint))
-        if entries[QUESTIONS:]:
-            said = f"this entry and those after it were not checked: at most {QUESTIONS} are at once"
-            hint = "Add entries in several steps to have all of them checked."
-            judgements.append(_judgement(entries[QUESTIONS], Action.WARN, said, hint))
+        for entry in entries:
+            for account in _accounts(entry, case):
+                if account not in asked:
+                    if len(asked) == QUESTIONS:
+                        said = f"this entry and those after it were not checked: at most {QUESTIONS} accounts are at once"
+                        hint = "Add entries in several steps."
+                        return [*judgements, _judgement(entry, refusal, said, hint)]
+                    asked[account] = await self._problem(case, account, deadline=deadline)
+                if asked[account]:
+                    hint = "Ask somebody who may, or grant the writer this right."
+                    judgements.append(_judgement(entry, refusal, asked[account], hint))
+                    break
         return judgements
 
-    async def _may_impersonate(self, question: Question) -> bool:
+    async def _problem(self, case: Case, account: Account, *, deadline: float) -> str:
+        user, (namespace, name) = case.writer.user, account
+        whom = (
+            f"the service account {namespace}/{name}"
+            if namespace
+            else f"service accounts {name} of every namespace"
+        )
+        try:
+            async with asyncio.timeout_at(deadline):
+                allowed = await self._may_impersonate(user, case.writer.groups, account)
+        except (ApiError, TimeoutError):
+            return f"the API server did not say whether {user} may impersonate {whom}"
+        return "" if allowed else f"{user} may not impersonate {whom}"
+
+    async def _may_impersonate(self, user: str, groups: tuple[str, ...], account: Account) -> bool:
+        # Of the texts, which are the caller's, only a digest is kept.
+        question = hashlib.sha256(orjson.dumps((user, groups, account))).digest()
         held = self._answers.get(question)
         if held is not None and self._clock() - held[0] < REMEMBERED_SECONDS:
             return held[1]
-        user, groups, namespace, name = question
+        namespace, name = account
         attributes = {
             "verb": "impersonate",
             "resource": "serviceaccounts",
@@ -101,12 +144,16 @@ class AccessReviews:
         return allowed
 
 
-def _entries_here(case: Case) -> Iterator[ServiceAccountEntry]:
-    """Entries that mean this cluster and one certain account."""
-    for entry in entries_of(case.object):
-        here = globs.match(entry.server, names.IN_CLUSTER_SERVER) is globs.Verdict.YES
-        if here and (":" in entry.account or (entry.namespace and is_literal(entry.namespace))):
-            yield entry
+def _accounts(entry: ServiceAccountEntry, case: Case) -> list[Account]:
+    """Whom Argo CD may come to act as. Where an Application has no namespace to go to, that is in its own."""
+    namespace, name = account_of(entry)
+    if namespace or entry.namespace:
+        return [(namespace, name)]
+    others = case.surroundings.settings.application_namespaces
+    if others is None or not all(map(is_literal, others)):
+        return [("", name)]
+    argocd = case.surroundings.configuration.argocd.namespace
+    return [(each, name) for each in dict.fromkeys((argocd, *others))]
 
 
 def _judgement(entry: ServiceAccountEntry, action: Action, message: str, hint: str) -> Judgement:

@@ -191,7 +191,7 @@ class ClusterState:
         cache = Cache(
             self._store,
             CONFIG_MAPS,
-            projection=lambda body: {"data": body.get("data") or {}},
+            projection=_settings_only,
             namespace=namespace,
             field_selector=f"metadata.name={name}",
         )
@@ -297,6 +297,12 @@ class ClusterState:
         return read_settings(
             self._settings_map, configuration=self._configuration, command_parameters=self._parameters_map
         )
+
+
+def _settings_only(body: Object) -> Object:
+    annotations = reading.mapping(body, "metadata", "annotations")
+    former = {key: annotations[key] for key in annotations if key == names.TIPHYS_FORMER_INSTALLATION_IDS}
+    return {"metadata": {"annotations": former}, "data": body.get("data") or {}}
 
 
 def _only_metadata(body: Object) -> Object:

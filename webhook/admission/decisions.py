@@ -13,13 +13,14 @@ from argocd import reading
 from argocd.agents import autonomous_projects
 from argocd.budget import BudgetExceededError, StepBudget
 from argocd.engine.judge import Judgement, costs_too_much, judge, weigh
-from argocd.judging.case import Action, Case, Kind, Operation, Surroundings, User
+from argocd.judging.case import Action, Case, Finding, Kind, Operation, Surroundings, User
 from argocd.judging.kinds import kind_of
+from argocd.judging.writers import is_kubernetes_cleaning_up
 from argocd.tracking import completion as tracking_completion
 from webhook.admission.access_reviews import AccessReviews
 from webhook.admission.cluster_state import Snapshot
-from webhook.admission.messages import denial, warning
-from webhook.admission.review import PASSED, Review, ReviewAnswer
+from webhook.admission.messages import denial, warnings
+from webhook.admission.review import PASSED, UNREAD_RULE, Review, ReviewAnswer
 from webhook.injection import inject as injecting
 
 Object = Mapping[str, Any]
@@ -58,6 +59,8 @@ class Decisions:
         self._today = today
 
     def validate(self, review: Review) -> ReviewAnswer | Awaitable[ReviewAnswer]:
+        if review.unread:
+            return self._validate_unread(review)
         case = case_of(review, self._state.snapshot.surroundings)
         if case is None:
             return PASSED
@@ -78,6 +81,24 @@ class Decisions:
     def _budget(case: Case) -> StepBudget:
         """For what is worked out besides the rules: as much again at most."""
         return StepBudget(case.surroundings.configuration.limits.review_steps)
+
+    def _validate_unread(self, review: Review) -> ReviewAnswer:
+        """Refused where it would be judged: what nobody reads must not pass because nobody read it."""
+        writer = writer_of(review)
+        if (
+            review.operation not in {"CREATE", "UPDATE"}
+            or review.subresource
+            or is_kubernetes_cleaning_up(writer)
+        ):
+            return PASSED
+        known = {"metadata": {"name": review.name, "namespace": review.namespace}}
+        surroundings = self._state.snapshot.surroundings
+        case = Case(kind=Kind.ANY, object=known, writer=writer, surroundings=surroundings)
+        finding = Finding(
+            UNREAD_RULE, "", f"the object was not read: {review.unread}", "Make it smaller or flatter."
+        )
+        refusal = Judgement(finding, surroundings.configuration.enforced(Action.DENY))
+        return _verdict(review, weigh([refusal], case, today=self._today()))
 
     async def _validate_when_asked(
         self, review: Review, case: Case, judgements: list[Judgement], asking: Awaitable[list[Judgement]]
@@ -162,7 +183,7 @@ def _verdict(review: Review, judgements: Sequence[Judgement]) -> ReviewAnswer:
     return ReviewAnswer(
         allowed=not denied,
         message=denial(review, denied) if denied else "",
-        warnings=[warning(finding) for finding in warned],
+        warnings=warnings(warned),
         audit=dict(_audit(judgements)),
         judgements=judgements,
     )

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,24 @@ API_VERSION, KIND = "admission.k8s.io/v1", "AdmissionReview"
 
 BODY_LIMIT = 2 * 3 * (1 << 20) + (1 << 20)
 """The API server takes objects of up to 3 MiB; an update's review carries two, and what surrounds them."""
+
+PREFIX_LIMIT = 64 * 1024
+"""Of a body whose objects are not read: what stands before them is a few hundred bytes, the writer's groups included."""
+
+CONTAINERS = 200_000
+"""Objects and lists in one body. Empty ones take 25 times their bytes in memory, and 7 MiB of them would be a pod's
+end; an object of 1.5 MiB that somebody uses has a tenth of this."""
+_FEW_BYTES = 2 * CONTAINERS
+"""A shorter body cannot have more of them."""
+
+UNREAD_RULE = "object/not-read"
+"""Spoken of an object that would be too costly to read; no rule of the catalogue, for nothing was looked at."""
+
+NAME_LENGTH, LABEL_LENGTH = 253, 63
+"""Of a DNS subdomain and of a DNS label: Kubernetes allows no longer names, kinds and groups."""
+USER_LENGTH = 1024
+"""Kubernetes sets no bound; a service account has 339 characters at most, an address of mail 254."""
+GROUPS = 1024
 
 WARNING_LENGTH = 120
 """What kubectl shows well; past 4096 characters in all the API server cuts and drops warnings."""
@@ -55,6 +74,8 @@ class Review:
     object: Mapping[str, Any] | None
     old: Mapping[str, Any] | None
     dry_run: bool
+    unread: str = ""
+    """Why `object` and `old` were not read, though there are some: then they are None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +106,64 @@ def decode(body: bytes) -> Review:
     if len(body) > BODY_LIMIT:
         raise ReviewTooLargeError(f"the body is larger than {BODY_LIMIT} bytes")
     try:
+        document = _load(body)
+    except _UnreadError as unread:
+        return decode_prefix(body[:PREFIX_LIMIT], unread=str(unread))
+    return _read(document)
+
+
+def decode_prefix(prefix: bytes, *, unread: str) -> Review:
+    """A review without its objects, which are not to be read: an HTTP error would let them pass where we fail open.
+
+    API servers write what they know of the request first. Quotes inside of a text are escaped, and no other field
+    named `object` has an object or null, so that this finds the right one.
+    """
+    found = _OBJECT.search(prefix)
+    if found is None:
+        raise ReviewError(f"the body's objects cannot be read: {unread}")
+    try:
+        document = _load(prefix[: found.start()] + b"}}")
+    except _UnreadError as error:
+        raise ReviewError(f"the body cannot be read: {error}") from error
+    review = _read(document)
+    review.unread = unread
+    return review
+
+
+_OBJECT = re.compile(rb',"object":(?=\{|null)')
+_STRING = re.compile(rb'"(?:[^"\\]+|\\.)*+"')
+
+
+class _UnreadError(Exception):
+    """Well-formed as far as anybody looked, but too costly to read."""
+
+
+def _load(body: bytes) -> Any:
+    if len(body) > _FEW_BYTES and _containers(body) > CONTAINERS:
+        raise _UnreadError(f"more than {CONTAINERS} objects and lists")
+    try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError as error:
+        if "depth limit" in error.msg:
+            raise _UnreadError(_TOO_DEEP) from error
         raise ReviewError(f"the body is not JSON: {error}") from error
     _refuse_repeated_keys(document, body)
+    return document
+
+
+_TOO_DEEP = "nested too deeply"
+
+
+def _containers(body: bytes) -> int:
+    """How many there may be, and only where that is too many how many there are."""
+    most = body.count(b"{") + body.count(b"[")
+    if most > CONTAINERS:
+        bare = _STRING.sub(b"", body)
+        most = bare.count(b"{") + bare.count(b"[")
+    return most
+
+
+def _read(document: Any) -> Review:
     if not isinstance(document, dict) or document.get("kind") != KIND:
         raise ReviewError(f"the body is not an {KIND}")
     if document.get("apiVersion") != API_VERSION:
@@ -98,30 +173,27 @@ def decode(body: bytes) -> Review:
         raise ReviewError("request must be an object")
     kind, resource = _mapping(request, "kind"), _mapping(request, "resource")
     user = _mapping(request, "userInfo")
-    uid = _text(request, "uid", "request.uid")
+    uid = _text(request, "uid", "request.uid", LABEL_LENGTH)
     if not uid:
         raise ReviewError("request.uid must not be empty")
-    operation = _text(request, "operation", "request.operation")
+    operation = _text(request, "operation", "request.operation", LABEL_LENGTH)
     if operation not in _OPERATIONS:
         raise ReviewError("request.operation must be CREATE, UPDATE, DELETE or CONNECT")
-    groups = user.get("groups") or []
-    if not isinstance(groups, list) or not set(map(type, groups)) <= _TEXT:
-        raise ReviewError("request.userInfo.groups must be a list of strings")
     dry_run = request.get("dryRun", False)
     if dry_run is not None and not isinstance(dry_run, bool):
         raise ReviewError("request.dryRun must be true or false")
     return Review(
         uid=uid,
         operation=operation,
-        group=_text(kind, "group", "request.kind.group"),
-        version=_text(kind, "version", "request.kind.version"),
-        kind=_text(kind, "kind", "request.kind.kind"),
-        resource=_text(resource, "resource", "request.resource.resource"),
-        subresource=_text(request, "subResource", "request.subResource"),
-        name=_text(request, "name", "request.name"),
-        namespace=_text(request, "namespace", "request.namespace"),
-        user=_text(user, "username", "request.userInfo.username"),
-        groups=tuple(groups),
+        group=_text(kind, "group", "request.kind.group", NAME_LENGTH),
+        version=_text(kind, "version", "request.kind.version", LABEL_LENGTH),
+        kind=_text(kind, "kind", "request.kind.kind", LABEL_LENGTH),
+        resource=_text(resource, "resource", "request.resource.resource", NAME_LENGTH),
+        subresource=_text(request, "subResource", "request.subResource", NAME_LENGTH),
+        name=_text(request, "name", "request.name", NAME_LENGTH),
+        namespace=_text(request, "namespace", "request.namespace", LABEL_LENGTH),
+        user=_text(user, "username", "request.userInfo.username", USER_LENGTH),
+        groups=_groups(user),
         object=_object(request, "object"),
         old=_object(request, "oldObject"),
         dry_run=bool(dry_run),
@@ -172,11 +244,11 @@ def _refuse_repeated_keys(document: Any, body: bytes) -> None:
         if len(orjson.dumps(document)) == len(body.rstrip()):
             return
     except TypeError as error:
-        raise ReviewError("the body is nested too deeply") from error
+        raise _UnreadError(_TOO_DEEP) from error
     try:
         json.loads(body, object_pairs_hook=_unique)
     except RecursionError as error:
-        raise ReviewError("the body is nested too deeply") from error
+        raise _UnreadError(_TOO_DEEP) from error
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -194,9 +266,22 @@ def _mapping(source: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     return found
 
 
-def _text(source: Mapping[str, Any], key: str, path: str) -> str:
+def _groups(user: Mapping[str, Any]) -> tuple[str, ...]:
+    groups = user.get("groups") or []
+    if not isinstance(groups, list) or not set(map(type, groups)) <= _TEXT:
+        raise ReviewError("request.userInfo.groups must be a list of strings")
+    if len(groups) > GROUPS or (groups and max(map(len, groups)) > USER_LENGTH):
+        raise ReviewError(
+            f"request.userInfo.groups has more than {GROUPS}, or a longer one than {USER_LENGTH}"
+        )
+    return tuple(groups)
+
+
+def _text(source: Mapping[str, Any], key: str, path: str, longest: int) -> str:
     found = source.get(key)
     if isinstance(found, str):
+        if len(found) > longest:
+            raise ReviewError(f"{path} is longer than {longest} characters")
         return found
     if found is not None:
         raise ReviewError(f"{path} must be a string")

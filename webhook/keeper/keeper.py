@@ -38,6 +38,9 @@ STOPPING = "stopping"
 PROBE_SECONDS = 5.0
 """Between two looks at our own port, and how long one may take."""
 
+PROBE_FAILURES = 2
+"""In a row, before this replica is not ready: one handshake may meet a worker that is about to be replaced."""
+
 WORKER_SILENCE_SECONDS = 30.0
 ERROR_PAUSE_SECONDS = 2.0
 INSTALLATION_PAUSE_SECONDS = 20.0
@@ -255,11 +258,13 @@ class Keeper:
 
     async def _probe(self) -> None:
         """A handshake with our own port: the one thing that every failure of serving has in common."""
+        failures = PROBE_FAILURES
         while True:
             self._look_around()
             served = await _served_fingerprint(self._options.review_port)
-            self.state.answers = bool(served) and served == self.state.fingerprint
-            await asyncio.sleep(PROBE_SECONDS if self.state.answers else PROBE_SECONDS / 10)
+            failures = 0 if served and served == self.state.fingerprint else failures + 1
+            self.state.answers = failures < PROBE_FAILURES
+            await asyncio.sleep(PROBE_SECONDS / 10 if failures else PROBE_SECONDS)
 
     def _look_around(self) -> None:
         """What waits for an API server says why; a right that is missing is found here."""

@@ -38,7 +38,7 @@ class EventRecorder:
     def denied(self, denial: Denial) -> None:
         """Of objects in a namespace: an event stands beside what it is about."""
         if self._denials and denial.namespace:
-            rules = ", ".join(sorted({rule for rule, _, _ in denial.findings}))
+            rules = ", ".join(sorted({rule for rule, _ in denial.findings}))
             self._announce(
                 KubeEvent(
                     reason="Denied",

@@ -1,5 +1,11 @@
-"""The keeper's pages for people and probes: Flask on a plain port, never on the path of a review."""
+"""The keeper's pages: Flask for people, and a small server with deadlines of its own for probes and metrics.
 
+Two ports, so that nothing that somebody does to the status page keeps a probe waiting. Neither is on the path of a
+review.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -8,26 +14,28 @@ from flask import Flask, Response, jsonify, render_template
 from argocd.judging.configuration import Configuration
 from argocd.rules.catalogue import CATALOGUE
 from tiphys import __version__, metrics
+from tiphys.http_server import HttpPage
+from tiphys.redaction import redacted_text
 from webhook.admission.cluster_state import ClusterState
 from webhook.keeper.keeper import Keeper
+from webhook.keeper.worker_reports import Denial
 from webhook.registration.table import Registration, mutating, validating
+
+
+def probe_pages(keeper: Keeper) -> Mapping[str, Callable[[], HttpPage]]:
+    def ready() -> HttpPage:
+        reasons = keeper.reasons_not_ready
+        return HttpPage("\n".join([*reasons, ""]).encode(), status=503) if reasons else HttpPage(b"ready\n")
+
+    return {
+        "/healthz": lambda: HttpPage(b"ok\n"),
+        "/readyz": ready,
+        "/metrics": lambda: HttpPage(metrics.exposition(), content_type=metrics.CONTENT_TYPE),
+    }
 
 
 def create_pages(keeper: Keeper, cluster_state: ClusterState, registration: Registration) -> Flask:
     pages = Flask("webhook", static_folder=None)
-
-    @pages.get("/healthz")
-    def healthz() -> tuple[str, int]:
-        return "ok\n", 200
-
-    @pages.get("/readyz")
-    def readyz() -> tuple[str, int]:
-        reasons = keeper.reasons_not_ready
-        return ("ready\n", 200) if not reasons else ("\n".join(reasons) + "\n", 503)
-
-    @pages.get("/metrics")
-    def exposition() -> Response:
-        return Response(metrics.exposition(), content_type=metrics.CONTENT_TYPE)
 
     @pages.get("/status.json")
     def status_json() -> Response:
@@ -47,7 +55,7 @@ def _status(keeper: Keeper, cluster_state: ClusterState, registration: Registrat
         cluster_state.troubles,
         state.troubles,
     ]
-    troubles = {what: text for each in told for what, text in each.items() if text}
+    troubles = {what: redacted_text(text) for each in told for what, text in each.items() if text}
     return {
         "version": __version__,
         "now": _time(datetime.now(UTC)),
@@ -73,13 +81,22 @@ def _status(keeper: Keeper, cluster_state: ClusterState, registration: Registrat
             {"rule": rule, "reason": reason, "count": count}
             for (rule, reason), count in sorted(reports.exemptions.items())
         ],
-        "denials": list(reports.denials),
+        "denials": [_denial(denial) for denial in list(reports.denials)],
         "caches": [
             {"worker": worker, "name": name, **cache}
             for worker, its in sorted(reports.workers.items())
             for name, cache in its.caches.items()
         ],
     }
+
+
+_TITLES = {rule.id: rule.title for rule in CATALOGUE}
+
+
+def _denial(denial: Denial) -> dict[str, Any]:
+    """Rules, paths and names: what a finding says of a value is for whoever wrote it."""
+    findings = [(rule, path, _TITLES.get(rule, "")) for rule, path in denial.findings]
+    return {**asdict(denial), "findings": findings}
 
 
 def _rules(configuration: Configuration) -> list[dict[str, str]]:

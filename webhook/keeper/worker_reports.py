@@ -27,27 +27,30 @@ SOCKET = "keeper.sock"
 LONGEST_FOLDER = 107 - len(f"/{SOCKET}")
 """Bytes of the path that the socket may be in: Linux's sun_path has 108 with its end."""
 
+LONGEST_PATH = 200
+"""Keys of labels and data are part of it, and as long as their writer likes."""
+
 FORGET_AFTER = timedelta(seconds=15)
 """Three reports that did not come."""
 
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """For the page: who was refused what, and by which rules. Never the object."""
+    """For the page: who was refused what, and by which rules. Never the object, nor a value of it."""
 
     time: str
     kind: str
     namespace: str
     name: str
     user: str
-    findings: list[tuple[str, str, str]]
-    """Rule, path and message of each, a few at most."""
+    findings: list[tuple[str, str]]
+    """Rule and path of each, a few at most."""
 
     @classmethod
     def of(cls, review: Review, findings: Sequence[Finding]) -> Self:
-        told = [(finding.rule, finding.path, finding.message[:300]) for finding in findings[:10]]
+        told = [(finding.rule, finding.path[:LONGEST_PATH]) for finding in findings[:10]]
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        return cls(now, review.kind, review.namespace[:253], review.name[:253], review.user[:253], told)
+        return cls(now, review.kind, review.namespace, review.name, review.user[:253], told)
 
 
 class WorkerReporter:

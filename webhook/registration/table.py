@@ -89,10 +89,17 @@ def validating(registration: Registration) -> Object:
                 conditions=[_not_ourselves(registration), _NOT_CLEANING_UP, _CHANGES],
             ),
             entry(
+                "agents",
+                failing=Failing.CLOSED,
+                rules=[_rule("argoproj.io", "v1alpha1", ARGOCD_RESOURCES, ("CREATE", "UPDATE", "DELETE"))],
+                namespaces=_not_in(away, {"key": names.TIPHYS_AGENT, "operator": "Exists"}),
+                conditions=[_not_ourselves(registration), _NOT_CLEANING_UP, _CHANGES],
+            ),
+            entry(
                 "elsewhere",
                 failing=Failing.OPEN,
                 rules=[_rule("argoproj.io", "v1alpha1", ARGOCD_RESOURCES, ("CREATE", "UPDATE", "DELETE"))],
-                namespaces=_not_in(away),
+                namespaces=_not_in(away, {"key": names.TIPHYS_AGENT, "operator": "DoesNotExist"}),
                 conditions=[_not_ourselves(registration), _NOT_CLEANING_UP, _CHANGES],
             ),
             entry(
@@ -261,8 +268,8 @@ def _in(namespaces: Sequence[str]) -> Object:
     return {"matchExpressions": [_expression(NAMESPACE_NAME, "In", namespaces)]}
 
 
-def _not_in(namespaces: Sequence[str]) -> Object:
-    return {"matchExpressions": [_expression(NAMESPACE_NAME, "NotIn", namespaces)]}
+def _not_in(namespaces: Sequence[str], *others: Object) -> Object:
+    return {"matchExpressions": [_expression(NAMESPACE_NAME, "NotIn", namespaces), *others]}
 
 
 def _not_ourselves(registration: Registration) -> Object:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,22 +21,31 @@ from certs.key_pair import CertificateError, KeyPair
 from certs.tls import keep_loaded, server_context
 from webhook.admission.review import (
     BODY_LIMIT,
+    PREFIX_LIMIT,
     Review,
     ReviewAnswer,
     ReviewError,
     ReviewTooLargeError,
     decode,
+    decode_prefix,
     encode,
 )
+from webhook.server.body_budget import BodiesFullError, Body, BodyBudget
+from webhook.server.connections import address_of
+from webhook.server.turns import Turns
 
-CONCURRENCY = 256
-"""Reviews under way in one worker; more than ten times what an API server keeps open to one host."""
+SKIMMED_LIMIT = 32 * (1 << 20)
+"""A body above the limit is still answered, from its beginning, and the rest let go: escaped, an object of 3 MiB and
+the one of 1.5 MiB that it replaces have up to 27."""
 
 DEFAULT_BUDGET = 4.5
 MARGIN = 0.9
 """The share of the caller's timeout after which we answer ourselves, so that the user gets a reason."""
 
 _TIMEOUT = re.compile(rb"(?:^|&)timeout=(\d{1,4})s(?:&|$)")
+
+_BODY_NOT_READ = frozenset({413, 503})
+"""Nothing more can come on such a connection, and the caller had better know."""
 
 _NO_HEADERS: tuple[tuple[bytes, bytes], ...] = ()
 
@@ -87,19 +97,22 @@ class ReviewApp:
         background: Background,
         observer: ReviewObserver,
         drain_seconds: float,
+        client_ca: Path | None = None,
     ) -> None:
         self._endpoints = endpoints
         self._folder = folder
+        self._client_ca = client_ca
         self._background = background
         self._observer = observer
         self.drain_seconds = drain_seconds
         self.state = WorkerPhase.SERVING
-        self._under_way = 0
+        self._bodies = BodyBudget()
+        self._turns = Turns()
         self._context: ssl.SSLContext | None = None
         self._reloading: asyncio.Task[None] | None = None
 
     def context(self) -> ssl.SSLContext:
-        self._context = server_context(self._folder)
+        self._context = server_context(self._folder, client_ca=self._client_ca)
         return self._context
 
     async def start(self) -> None:
@@ -139,15 +152,12 @@ class ReviewApp:
         if scope["type"] != "http":
             return
         status, headers = 200, _NO_HEADERS
-        self._under_way += 1
         try:
             body = await self._answer(scope, receive)
         except _RefusedError as error:
             path = scope["path"]
             self._observer.refused(path if path in self._endpoints else "other", error.status, error.reason)
             status, body, headers = error.status, orjson.dumps({"error": error.reason}), error.headers
-        finally:
-            self._under_way -= 1
         length = str(len(body)).encode()
         headers = ((b"content-type", b"application/json"), (b"content-length", length), *headers)
         await send({"type": "http.response.start", "status": status, "headers": headers})
@@ -156,32 +166,38 @@ class ReviewApp:
     async def _answer(self, scope: Mapping[str, Any], receive: Any) -> bytes:
         begin, path = time.perf_counter(), scope["path"]
         endpoint = self._admitted(path, scope["method"])
-        try:
-            review = decode(await _body(scope, receive))
-        except ReviewError as error:
-            raise _RefusedError(error.status, str(error)) from error
-        try:
-            decided = endpoint.decide(review)
-            if isinstance(decided, ReviewAnswer):
-                answer = decided
-            else:
-                async with asyncio.timeout(_budget(scope) - (time.perf_counter() - begin)):
-                    answer = await decided
-            body = encode(review.uid, answer, patches=endpoint.patches)
-        except TimeoutError as error:
-            raise _RefusedError(504, "no decision within the time that the API server allows") from error
-        except Exception as error:
-            # The failure policy decides; the process lives on.
-            self._observer.crashed(path, error)
-            raise _RefusedError(500, "internal error; see the webhook's log") from error
+        address = address_of(scope.get("client"))
+        with self._bodies.body(address) as body:
+            try:
+                read = await _read(scope, receive, body)
+                until = asyncio.get_running_loop().time() + _budget(scope) - (time.perf_counter() - begin)
+                turn = self._turns.turn(address)
+                if turn.must_wait:
+                    async with asyncio.timeout_at(until) as body.waiting:
+                        await turn.wait()
+                with turn:
+                    review = read()
+                    answer = endpoint.decide(review)
+                if not isinstance(answer, ReviewAnswer):
+                    async with asyncio.timeout_at(until) as body.waiting:
+                        answer = await answer
+                told = encode(review.uid, answer, patches=endpoint.patches)
+            except ReviewError as error:
+                raise _RefusedError(error.status, str(error)) from error
+            except (BodiesFullError, TimeoutError) as error:
+                if body.evicted or isinstance(error, BodiesFullError):
+                    raise _RefusedError(503, "too many bytes under way", retry_after="1") from error
+                raise _RefusedError(504, "no decision within the time that the API server allows") from error
+            except Exception as error:
+                # The failure policy decides; the process lives on.
+                self._observer.crashed(path, error)
+                raise _RefusedError(500, "internal error; see the webhook's log") from error
         self._observer.answered(path, review, answer, time.perf_counter() - begin)
-        return body
+        return told
 
     def _admitted(self, path: str, method: str) -> Endpoint:
         if self.state is WorkerPhase.REFUSING:
             raise _RefusedError(503, "this replica is stopping", retry_after="0")
-        if self._under_way > CONCURRENCY:
-            raise _RefusedError(503, "too many reviews under way", retry_after="1")
         endpoint = self._endpoints.get(path)
         if endpoint is None:
             raise _RefusedError(404, "no such endpoint")
@@ -198,29 +214,51 @@ class _RefusedError(Exception):
         self.status = status
         self.reason = reason
         self.headers = ((b"retry-after", retry_after.encode()),) if retry_after else _NO_HEADERS
+        if status in _BODY_NOT_READ:
+            self.headers = (*self.headers, (b"connection", b"close"))
 
 
-async def _body(scope: Mapping[str, Any], receive: Any) -> bytes:
+async def _read(scope: Mapping[str, Any], receive: Any, body: Body) -> Callable[[], Review]:
+    """The whole body, to be decoded when it is its turn."""
     headers = dict(scope["headers"])
     media = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
     if media != b"application/json":
         raise ReviewError("the content type must be application/json")
     length = headers.get(b"content-length", b"")
-    if length.isdigit() and int(length) > BODY_LIMIT:
-        raise ReviewTooLargeError(f"the body is larger than {BODY_LIMIT} bytes")
+    declared = int(length) if length.isdigit() else 0
+    if declared > SKIMMED_LIMIT:
+        raise ReviewTooLargeError(f"the body is larger than {SKIMMED_LIMIT} bytes")
     message = await receive()
     if not message.get("more_body"):
-        return message.get("body", b"") if message["type"] == "http.request" else b""
-    chunks, size = [message["body"]], len(message["body"])
-    while message.get("more_body"):
-        message = await receive()
+        whole = message.get("body", b"") if message["type"] == "http.request" else b""
+        body.charge(len(whole))
+        return partial(decode, whole)
+    async with asyncio.timeout(None) as body.waiting:
+        if declared > BODY_LIMIT:
+            prefix = await _parts(message, receive, body, declared=declared, kept=PREFIX_LIMIT)
+            return partial(decode_prefix, prefix, unread=f"more than {BODY_LIMIT} bytes")
+        whole = await _parts(message, receive, body, declared=declared, kept=BODY_LIMIT)
+    return partial(decode, whole)
+
+
+async def _parts(message: Mapping[str, Any], receive: Any, body: Body, *, declared: int, kept: int) -> bytes:
+    """What was declared is charged at once, what was not as it comes."""
+    body.charge(min(declared, kept))
+    chunks, size = [], 0
+    while True:
         if message["type"] != "http.request":
             raise ReviewError("the connection ended within the body")
-        chunks.append(message.get("body", b""))
-        size += len(chunks[-1])
-        if size > BODY_LIMIT:
-            raise ReviewTooLargeError(f"the body is larger than {BODY_LIMIT} bytes")
-    return b"".join(chunks)
+        chunk = message.get("body", b"")
+        if size < kept:
+            chunks.append(chunk)
+        size += len(chunk)
+        if size > max(declared, kept):
+            raise ReviewTooLargeError(f"the body is larger than {kept} bytes")
+        if body.size < size <= kept:
+            body.charge(size - body.size)
+        if not message.get("more_body"):
+            return b"".join(chunks)
+        message = await receive()
 
 
 def _budget(scope: Mapping[str, Any]) -> float:

@@ -27,13 +27,15 @@ async def review_app(options: WebhookOptions) -> ReviewApp:
     reporter = WorkerReporter(options.keeper.folder)
     metrics = WorkerMetrics(reporter)
     cluster_state = ClusterState(store, options.keeper.scope, told=metrics.troubled)
-    decisions = Decisions(cluster_state, access_reviews=AccessReviews(store))
+    access_reviews = AccessReviews(store, urls=(store.url, store.url.removesuffix(":443")))
+    decisions = Decisions(cluster_state, access_reviews=access_reviews)
     return ReviewApp(
         endpoints=endpoints_of(decisions),
         folder=options.keeper.leaf_folder,
         background=WorkerBackground(cluster_state, metrics=metrics, reporter=reporter),
         observer=metrics,
         drain_seconds=options.review_port.drain_seconds,
+        client_ca=options.review_port.client_ca,
     )
 
 

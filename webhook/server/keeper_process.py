@@ -1,4 +1,4 @@
-"""The keeper's process: gunicorn serves the pages, and the keeper's own work runs in a thread beside them."""
+"""The keeper's process: gunicorn serves the pages, and the keeper's own work and the probes run in a thread beside."""
 
 import asyncio
 import os
@@ -7,10 +7,11 @@ import threading
 from flask import Flask
 
 from tiphys import logs
+from tiphys.http_server import HttpPages
 from tiphys.running import first_of
 from webhook.admission.cluster_state import ClusterState
 from webhook.keeper.keeper import Keeper
-from webhook.keeper.pages import create_pages
+from webhook.keeper.pages import create_pages, probe_pages
 from webhook.server.arbiters import PAGES_GRACE_SECONDS, KeeperArbiter
 from webhook.server.options import WebhookOptions
 
@@ -66,10 +67,12 @@ class _KeeperThread:
         try:
             keeper = Keeper(store, options.keeper)
             cluster_state = ClusterState(store, options.keeper.scope, told=keeper.events.troubled)
+            probes = HttpPages(probe_pages(keeper), host=options.probes_host, port=options.probes_port)
             self._pages = create_pages(keeper, cluster_state, options.registration)
             self._begun.set()
             async with asyncio.TaskGroup() as group:
                 group.create_task(keeper.run())
+                group.create_task(probes.run())
                 group.create_task(cluster_state.run_configuration())
         finally:
             await store.close()

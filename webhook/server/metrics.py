@@ -79,7 +79,8 @@ class WorkerMetrics:
         """
         if not self._seconds:
             asyncio.get_running_loop().call_soon(self._tell)
-        key = (path, review.kind, review.operation, answer.allowed)
+        kind = review.kind if review.kind in JUDGED_KINDS else "other"
+        key = (path, kind, review.operation, answer.allowed)
         self._answers[key] = self._answers.get(key, 0) + 1
         self._seconds.setdefault(path, []).append(seconds)
         if answer.judgements:
@@ -92,10 +93,8 @@ class WorkerMetrics:
             child = self._reviews.get(key)
             if child is None:
                 path, kind, operation, allowed = key
-                judged, result = kind if kind in JUDGED_KINDS else "other", "allowed" if allowed else "denied"
-                child = self._reviews[key] = REVIEWS.labels(path.lstrip("/"), judged, operation, result)
-                if len(self._reviews) > 1024:  # noqa: PLR2004 - kinds are the caller's to choose
-                    self._reviews.clear()
+                result = "allowed" if allowed else "denied"
+                child = self._reviews[key] = REVIEWS.labels(path.lstrip("/"), kind, operation, result)
             child.inc(count)
         for path, seconds in self._seconds.items():
             metrics.observe_all(REVIEW_SECONDS.labels(path.lstrip("/")), seconds)

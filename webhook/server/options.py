@@ -16,8 +16,10 @@ class WebhookOptions:
     keeper: KeeperOptions
     review_port: ReviewPort
     registration: Registration
-    pages_host: str = "0.0.0.0"  # noqa: S104 - the kubelet's probes come from outside the pod
-    pages_port: int = 8080
+    probes_host: str = "0.0.0.0"  # noqa: S104 - the kubelet's probes come from outside the pod
+    probes_port: int = 8080
+    pages_host: str = "127.0.0.1"
+    pages_port: int = 8081
     kubeconfig: Path | None = None
     context: str | None = None
     log_level: str = "info"

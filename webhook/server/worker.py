@@ -8,9 +8,11 @@ handled here and has a test.
 
 import asyncio
 import contextlib
+import faulthandler
 import gc
 import os
 import resource
+import signal
 import ssl
 from asyncio.sslproto import SSLProtocol
 from collections.abc import Awaitable, Callable
@@ -21,6 +23,7 @@ from gunicorn.asgi.protocol import ASGIProtocol
 from gunicorn.workers.gasgi import ASGIWorker
 
 from tiphys.errors import TiphysError
+from webhook.server.connections import Connections, address_of
 
 HANDSHAKE_SECONDS = 5
 REQUEST_SECONDS = 10.0
@@ -31,7 +34,10 @@ The API server sends a review in one go and gives the whole call 10 s at most in
 KEEPALIVE_SECONDS = 120
 """Longer than the API server's 90 s, so that it and not we close idle connections: a POST is not retried."""
 
-HEARTBEAT_SECONDS = 1.0
+HEARTBEAT_SECONDS = 0.5
+
+BUFFERED = 64 * 1024
+"""Bytes of a connection that nobody has asked for yet: gunicorn would hold four times as many."""
 
 TLS_BUFFER = 16 * 1024
 """One record. asyncio gives every connection 256 KiB, which a thousand silent ones make a worker's end."""
@@ -89,7 +95,8 @@ class Secured(SSLProtocol):
 
     def connection_made(self, transport: Any) -> None:
         self._review.carrier = transport
-        self._review.worker.admit(self._review)
+        self._review.address = address_of(transport.get_extra_info("peername"))
+        self._review.worker.connections.admit(self._review)
         super().connection_made(transport)
 
     def _do_read__copied(self) -> None:
@@ -106,7 +113,7 @@ class Secured(SSLProtocol):
             super()._do_read__copied()  # type: ignore[misc]  # typeshed leaves it out; it ends the connection
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        self._review.worker.forget(self._review)
+        self._review.worker.connections.forget(self._review)
         super().connection_lost(exc)
 
 
@@ -116,9 +123,14 @@ class ReviewProtocol(ASGIProtocol):  # type: ignore[misc]
     worker: "ReviewWorker"
     carrier: asyncio.Transport
     """What carries the TLS."""
+    address: str
     _deadline: asyncio.TimerHandle | None = None
     _idle_since: float | None = None
     _keepalive_handle: asyncio.TimerHandle | None
+
+    def __init__(self, worker: "ReviewWorker") -> None:
+        super().__init__(worker)
+        self._max_buffer_size = BUFFERED
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
@@ -129,7 +141,7 @@ class ReviewProtocol(ASGIProtocol):  # type: ignore[misc]
         receiver = self._body_receiver
         if receiver is not None and receiver._complete:  # noqa: SLF001 - gunicorn offers no other way to know
             self._disarm()
-            self.worker.strangers.pop(self, None)
+            self.worker.connections.carried(self)
         elif self._deadline is None and not self._closed:
             self._arm()
 
@@ -187,26 +199,20 @@ class ReviewWorker(ASGIWorker):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.draining = False
-        self.connections: set[ReviewProtocol] = set()
-        self.strangers: dict[ReviewProtocol, None] = {}
+        self.connections = Connections[ReviewProtocol](self.worker_connections)
         self._asked_to_stop = asyncio.Event()
-
-    def admit(self, protocol: ReviewProtocol) -> None:
-        """At the limit the connection that has been silent longest goes: it is never the API server's."""
-        self.connections.add(protocol)
-        self.strangers[protocol] = None
-        if len(self.connections) > self.worker_connections:
-            longest = next(iter(self.strangers))
-            longest.abort()
-            self.forget(longest)  # at once: a hundred may be accepted before the loop tells that it is gone
-
-    def forget(self, protocol: ReviewProtocol) -> None:
-        self.connections.discard(protocol)
-        self.strangers.pop(protocol, None)
 
     def load_wsgi(self) -> None:
         """Gunicorn loads before the event loop runs; ours is built in it."""
         self._build = self.app.wsgi()
+
+    def init_signals(self) -> None:
+        """The arbiter's SIGABRT ends a hanging worker at once and tells where it hung; a handler of the loop would
+        wait for the loop.
+        """
+        super().init_signals()
+        self.loop.remove_signal_handler(signal.SIGABRT)
+        faulthandler.enable()
 
     def handle_exit_signal(self) -> None:
         self._asked_to_stop.set()
@@ -227,9 +233,9 @@ class ReviewWorker(ASGIWorker):  # type: ignore[misc]
 
     async def _serve(self) -> None:
         _raise_file_limit(self.worker_connections)
-        self.asgi = await self._build()
-        context = self.asgi.context()
-        await self.asgi.start()
+        starting = asyncio.ensure_future(self._start())
+        await self._beat_until(starting)
+        context = await starting
         # What the caches hold now stays: looking through it for garbage would make reviews wait.
         gc.collect()
         gc.freeze()
@@ -253,6 +259,12 @@ class ReviewWorker(ASGIWorker):  # type: ignore[misc]
         await self._close()
         if died:
             failed.result()
+
+    async def _start(self) -> ssl.SSLContext:
+        self.asgi = await self._build()
+        context = self.asgi.context()
+        await self.asgi.start()
+        return context
 
     async def _beat_until(self, *awaited: "asyncio.Future[Any]", seconds: float | None = None) -> None:
         """Tell the arbiter that we live until one of the futures is done, the time is up or the arbiter is gone."""

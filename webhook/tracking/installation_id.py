@@ -4,7 +4,7 @@ import uuid
 from dataclasses import dataclass
 
 from argocd import names, reading
-from argocd.settings.argocd_cm import read_settings
+from argocd.settings.argocd_cm import former_installation_ids, read_settings
 from argocd.tracking.installation_ids import InstallationIdStep, next_step
 from kube import queries
 from kube.errors import ConflictError
@@ -34,10 +34,17 @@ async def read_installation_id(store: Store, scope: Scope) -> tuple[Installation
 
 
 async def write_installation_id(store: Store, scope: Scope, held: Object) -> str:
-    """A new id into argocd-cm; raises `ConflictError` if it changed since it was read."""
+    """A new id into argocd-cm, and beside it the one that it replaces: whoever meets that on an object can tell.
+
+    Raises `ConflictError` if it changed since it was read.
+    """
     fresh = str(uuid.uuid4())
+    metadata: Object = {"resourceVersion": held["metadata"]["resourceVersion"]}
+    if replaced := reading.text(held, "data", names.INSTALLATION_ID_KEY):
+        former = dict.fromkeys([*former_installation_ids(held), replaced])
+        metadata["annotations"] = {names.TIPHYS_FORMER_INSTALLATION_IDS: ",".join(former)}
     patch = {
-        "metadata": {"resourceVersion": held["metadata"]["resourceVersion"]},
+        "metadata": metadata,
         "data": {names.INSTALLATION_ID_KEY: fresh},
     }
     await store.patch(

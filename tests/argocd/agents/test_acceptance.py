@@ -103,10 +103,13 @@ def changed(**parts: Any) -> dict[str, Any]:
         (COPY, changed(status={"health": "h"}), Message.STATUS_UPDATE),
         (COPY, changed(operation={"sync": {}}), Message.STATUS_UPDATE),
         (COPY, changed(spec={"drift": True}), None),
-        (
-            COPY,
-            changed(metadata={"annotations": {names.SOURCE_UID: "u", names.REFRESH: "hard"}}),
-            Message.STATUS_UPDATE,
+        *(
+            (
+                COPY,
+                changed(metadata={"annotations": {names.SOURCE_UID: "u", request: "normal"}}),
+                Message.STATUS_UPDATE,
+            )
+            for request in names.REQUESTS
         ),
     ],
 )

@@ -92,13 +92,14 @@ def test_what_is_a_mirror_depends_on_the_cluster(*, item: Any, kind: Kind, role:
             {
                 f"{ACCOUNT}tiphys-principal",
                 f"{ACCOUNT}argocd-agent-principal",
-                f"{ACCOUNT}argocd-server",
+                f"{ACCOUNT}argocd-application-controller",
                 EDGE_AGENT.user,
             },
         ),
         (
             Role.WORKLOAD,
-            {f"{ACCOUNT}tiphys-agent", f"{ACCOUNT}argocd-agent-agent", f"{ACCOUNT}argocd-server"}
+            {f"{ACCOUNT}tiphys-agent", f"{ACCOUNT}argocd-agent-agent"}
+            | {f"{ACCOUNT}argocd-server", f"{ACCOUNT}argocd-application-controller"}
             | {EDGE_AGENT.user, "system:serviceaccount:edge-2:agent"},
         ),
         (Role.STANDBY, {f"{ACCOUNT}tiphys-replica"}),
@@ -108,7 +109,8 @@ def test_a_mirror_is_kept_by_its_keeper(role: Role, allowed: set[str]) -> None:
     surroundings = Surroundings(Settings(), Configuration(role=role, agents=CONFIGURED.agents), Nothing())
     everybody = {
         *(f"{ACCOUNT}{account}" for account in (*names.PRINCIPAL_ACCOUNTS, *names.AGENT_ACCOUNTS)),
-        *(f"{ACCOUNT}{account}" for account in (*names.REPLICA_ACCOUNTS, "argocd-server", "default")),
+        *(f"{ACCOUNT}{account}" for account in (*names.REPLICA_ACCOUNTS, "default")),
+        *(f"{ACCOUNT}{account}" for account in ("argocd-server", "argocd-application-controller")),
         "jane",
         EDGE_AGENT.user,
         "system:serviceaccount:edge-2:agent",

@@ -34,6 +34,8 @@ def annotated(**annotations: str) -> dict[str, Any]:
         "source": names.SOURCE_UID,
         "principal": names.PRINCIPAL_UID,
         "refresh": names.REFRESH,
+        "hydrate": names.HYDRATE,
+        "sets": names.APPLICATION_SET_REFRESH,
         "notified": names.NOTIFIED,
         "applied": names.LAST_APPLIED,
         "note": "note",
@@ -134,17 +136,23 @@ def test_an_old_principal_leaves_no_mark() -> None:
 
 
 def test_an_update_keeps_a_refresh_that_is_under_way_and_the_status() -> None:
+    under_way = annotated(refresh="hard", hydrate="normal", sets="true", notified="here")["annotations"]
     here = application(
-        metadata=annotated(refresh="hard", source="uid-web", principal="p"),
+        metadata={"annotations": {**under_way, names.SOURCE_UID: "uid-web", names.PRINCIPAL_UID: "p"}},
         status={"sync": "s"},
         operation=OTHER,
     )
-    told = application_copied(application(spec={"source": "new"}, status={"sync": "old"}), namespace="argocd")
+    told = application_copied(
+        application(
+            metadata=annotated(notified="at the hub"), spec={"source": "new"}, status={"sync": "old"}
+        ),
+        namespace="argocd",
+    )
     result = application_updated(here, told)
     assert result["metadata"]["annotations"] == {
         names.SOURCE_UID: "uid-web",
         names.PRINCIPAL_UID: "p",
-        names.REFRESH: "hard",
+        **under_way,
     }
     assert result["spec"]["source"] == "new"
     assert result["status"] == {"sync": "s"}
@@ -181,7 +189,8 @@ def test_an_operation_is_taken_unless_one_is_being_ended(here: Any, told: Any, u
 
 
 def test_of_a_status_only_status_operation_and_refresh_count() -> None:
-    hub = application(metadata=annotated(note="x", refresh="hard"), operation=SYNC)
+    asked = annotated(note="x", refresh="hard", hydrate="normal", sets="true")
+    hub = application(metadata=asked, operation=SYNC)
     told = application(
         metadata={**annotated(source="1"), "labels": {"l": "1"}},
         spec={"project": "other"},
@@ -204,6 +213,13 @@ def test_a_status_that_is_older_than_an_operation_does_not_erase_it() -> None:
     assert status_applied(hub, application(), operation_pending=True)["operation"] == SYNC
     assert "operation" not in status_applied(hub, application())
     assert status_applied(hub, application(operation=OTHER), operation_pending=True)["operation"] == OTHER
+
+
+def test_each_side_knows_itself_what_notifications_it_has_sent() -> None:
+    told = application(metadata=annotated(notified="there", note="x"))
+    assert names.NOTIFIED not in application_copied(told, namespace="argocd")["metadata"]["annotations"]
+    mirror = application_at_principal(told, agent="edge", cluster="edge")
+    assert names.NOTIFIED not in mirror["metadata"]["annotations"]
 
 
 def test_what_went_wrong_at_the_agent_is_shown_once() -> None:
@@ -281,9 +297,11 @@ def test_a_later_version_replaces_the_mirror_but_for_what_the_hub_knows() -> Non
 
 def test_an_autonomous_application_takes_nothing_but_commands() -> None:
     here = application(namespace="argocd", metadata=annotated(note="x"))
-    told = application(metadata=annotated(refresh="hard", note="y"), spec={"project": "z"}, operation=SYNC)
+    told = application(
+        metadata=annotated(refresh="hard", hydrate="normal", note="y"), spec={"project": "z"}, operation=SYNC
+    )
     assert operation_applied(here, told) == application(
-        namespace="argocd", metadata=annotated(note="x", refresh="hard"), operation=SYNC
+        namespace="argocd", metadata=annotated(note="x", refresh="hard", hydrate="normal"), operation=SYNC
     )
     assert operation_applied(here, application()) == here
 

@@ -102,6 +102,7 @@ TERMINATING = application(status={"operationState": {"phase": "Terminating"}})
 def with_annotations(**annotations: str) -> dict[str, Any]:
     keys = {
         "refresh": names.REFRESH,
+        "hydrate": names.HYDRATE,
         "updated": names.LAST_UPDATED,
         "notified": names.NOTIFIED,
         "note": "note",
@@ -128,6 +129,9 @@ def with_annotations(**annotations: str) -> dict[str, Any]:
         (BASE, with_annotations(note="x", refresh="hard"), [SPEC_UPDATE], [SPEC_UPDATE]),
         (with_annotations(refresh="normal"), with_annotations(refresh="hard"), [SPEC_UPDATE], [SPEC_UPDATE]),
         (with_annotations(refresh="hard"), application(), [], []),
+        (BASE, with_annotations(note="x", hydrate="normal"), [SPEC_UPDATE], [SPEC_UPDATE]),
+        (with_annotations(refresh="hard", hydrate="normal"), with_annotations(refresh="hard"), [], []),
+        (with_annotations(hydrate="normal"), application(), [], []),
         (with_annotations(updated="1"), with_annotations(updated="2", notified="{}"), [], []),
         (RUNNING, TERMINATING, [TERMINATE], [TERMINATE]),
         (TERMINATING, TERMINATING, [], []),

@@ -3,7 +3,13 @@ from typing import Any
 import pytest
 
 from argocd.applications import parameters
-from argocd.applications.templates import UNKNOWN, TemplateReader, Unknown
+from argocd.applications.templates import UNKNOWN, Unknown
+from argocd.judging.case import Case, Kind, Surroundings
+from argocd.judging.configuration import Configuration
+from argocd.settings.argocd_cm import Settings
+from tests.argocd.fake_neighbours import Neighbourhood
+
+AROUND = Surroundings(settings=Settings(), configuration=Configuration(), neighbours=Neighbourhood())
 
 
 def of(*elements: Any, **more: Any) -> dict[str, Any]:
@@ -109,5 +115,6 @@ def template(name: str = "shop-{{.env}}") -> dict[str, Any]:
     ],
 )
 def test_names_that_can_be_told(spec: Any, expected: list[Any]) -> None:
-    found = parameters.generated_names({"goTemplate": True, **spec}, TemplateReader(go=True))
+    case = Case(kind=Kind.APPLICATION_SET, object={"spec": {"goTemplate": True, **spec}}, surroundings=AROUND)
+    found = parameters.generated_names(case)
     assert [name for _, name in found] == expected

@@ -247,3 +247,48 @@ def test_nothing_is_known_where_nothing_was_seen() -> None:
         question = getattr(unknown, name)
         arguments = [""] * len(inspect.signature(question).parameters)
         assert question(*arguments) is None, name
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        ({"path": "a"}, {"path": "a"}, True),
+        (
+            {"path": "a", "kustomize": {"namePrefix": "x-"}},
+            {"path": "a", "kustomize": {"namePrefix": "y-"}},
+            False,
+        ),
+        ({"path": "a", "directory": {"include": "x"}}, {"path": "a", "directory": {"include": "y"}}, False),
+        ({"path": "a", "plugin": {"name": "x"}}, {"path": "a", "plugin": {"name": "y"}}, False),
+        ({"chart": "a"}, {"chart": "a"}, False),
+        ({"chart": "a", "helm": {"releaseName": "r"}}, {"chart": "a", "helm": {"releaseName": "r"}}, True),
+        (
+            {"path": "a", "helm": {"releaseName": "r", "values": "x"}},
+            {"path": "a", "helm": {"releaseName": "r", "values": "y"}},
+            False,
+        ),
+        ({"path": "a", "helm": {"parameters": [1e400, {1: 2}]}}, {"path": "b"}, False),
+    ],
+)
+def test_applications_are_alike_if_their_whole_sources_are(
+    one: dict[str, Any], other: dict[str, Any], *, alike: bool
+) -> None:
+    directory = Directory(argocd_namespace="argocd", known=[Shelf.APPLICATIONS])
+    for name, source in (("one", one), ("other", other)):
+        directory.put_application(
+            {"metadata": {"name": name, "namespace": "argocd"}, "spec": {"source": source}}
+        )
+    asked = {"metadata": {"name": "one", "namespace": "argocd"}, "spec": {"source": one}}
+    assert bool(directory.applications_like(asked)) is alike
+
+
+def test_hydrated_applications_are_compared_by_what_is_hydrated() -> None:
+    directory = Directory(argocd_namespace="argocd", known=[Shelf.APPLICATIONS])
+
+    def hydrated(name: str, path: str) -> dict[str, Any]:
+        spec = {"sourceHydrator": {"drySource": {"repoURL": "https://git.example.com/a", "path": path}}}
+        return {"metadata": {"name": name, "namespace": "argocd"}, "spec": spec}
+
+    for name, path in (("one", "a"), ("two", "a"), ("three", "b")):
+        directory.put_application(hydrated(name, path))
+    assert _names(directory.applications_like(hydrated("one", "a"))) == ["two"]

@@ -1,5 +1,6 @@
 """The template of an ApplicationSet judged as what it will become."""
 
+import time
 from datetime import date
 from typing import Any
 
@@ -169,3 +170,46 @@ def test_a_rule_that_is_off_is_off_for_templates_too() -> None:
         ),
     )
     assert judge(case, today=TODAY) == []
+
+
+MANY = 20_000
+HOSTILE = {
+    "many elements": application_set(environments(*(f"A{index}" for index in range(MANY)))),
+    "many keys": application_set(
+        {"list": {"elements": [{f"key{index}": "a" for index in range(MANY)}]}},
+        source=SOURCE | {"helm": {"parameters": [{"value": f"{{{{.ke{index}}}}}"} for index in range(MANY)]}},
+    ),
+    "many mistakes": application_set(
+        source=SOURCE | {"helm": {"parameters": [{"value": f"{{{{lowr{index}}}}}"} for index in range(MANY)]}}
+    ),
+    "a long template": application_set(
+        environments(*map(str, range(100))), source=SOURCE | {"helm": {"values": "{{.env}}" * 125_000}}
+    ),
+    "a large template": application_set(
+        environments(*map(str, range(100))),
+        source=SOURCE | {"helm": {"valuesObject": {"list": [{"a": index} for index in range(50_000)]}}},
+    ),
+    "a matrix of long lists": application_set(
+        {
+            "matrix": {
+                "generators": [environments(*map(str, range(MANY))), environments(*map(str, range(MANY)))]
+            }
+        }
+    ),
+    "a merge of long lists": application_set(
+        {
+            "merge": {
+                "mergeKeys": ["env"],
+                "generators": [environments(*map(str, range(MANY))), environments(*map(str, range(MANY)))],
+            }
+        }
+    ),
+}
+
+
+@pytest.mark.parametrize("thing", HOSTILE.values(), ids=HOSTILE)
+def test_a_set_that_somebody_made_to_hurt_is_judged_in_time(thing: Any) -> None:
+    started = time.process_time()
+    judged(thing)
+    judged(thing, old=application_set())
+    assert time.process_time() - started < 6, "seconds; what is quadratic would take minutes"

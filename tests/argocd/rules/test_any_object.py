@@ -79,6 +79,10 @@ def test_what_client_side_apply_cannot_keep(thing: dict[str, Any], found: int) -
     assert len(ask("object/too-large", thing)) == found
 
 
+def test_what_is_no_object_has_no_size() -> None:
+    assert not ask("object/too-large", {"replicas": 1, "dashboard": LARGE})
+
+
 def test_what_is_stored_already_is_not_too_large() -> None:
     stored = config_map(data=LARGE)
     stored["metadata"]["uid"] = "1"

@@ -204,8 +204,8 @@ def test_its_own_cluster_may_be_switched_off() -> None:
 
 def test_a_project_that_is_not_known_to_be_absent_is_not_missed() -> None:
     assert not ask("application/project-unknown", application(project="shop"))
-    (finding,) = ask("application/project-unknown", application(), neighbours=Neighbourhood())
-    assert finding.message == "Application referencing project default which does not exist"
+    (finding,) = ask("application/project-unknown", application(project="webb"), neighbours=Neighbourhood())
+    assert finding.message == "Application referencing project webb which does not exist"
 
 
 def parent(*, prune: object) -> dict[str, Any]:
@@ -250,3 +250,10 @@ def test_a_twin_is_named() -> None:
     (finding,) = ask("application/twin", application(source=source), neighbours=Neighbourhood(similar=[twin]))
     assert "argocd/older" in finding.message
     assert not ask("application/twin", application(source=source))
+
+
+def test_the_project_default_always_exists() -> None:
+    empty = Neighbourhood()
+    assert ask("application/project-unknown", application(project="webb"), neighbours=empty)
+    for project in ("default", ""):
+        assert not ask("application/project-unknown", application(project=project), neighbours=empty)

@@ -166,6 +166,43 @@ def test_a_takeover_names_the_application_that_owns_the_object() -> None:
     ) == ["the object belongs to the Argo CD installation 'green' and its application 'shop'"]
 
 
+class Listing(Nothing):
+    """One Application that lists whatever is asked for."""
+
+    def applications_listing(
+        self, group: str, kind: str, namespace: str, name: str
+    ) -> list[Mapping[str, Any]]:
+        destination = {"server": names.IN_CLUSTER_SERVER, "namespace": "shop"}
+        return [
+            {"metadata": {"name": "shop", "namespace": "argocd"}, "spec": {"destination": destination}},
+        ]
+
+
+@pytest.mark.parametrize(
+    ("former", "writer", "neighbours", "findings"),
+    [
+        (("grey", "green"), ARGOCD, Listing(), 0),
+        (("green",), ADA, Listing(), 1),
+        (("green",), ARGOCD, Nothing(), 1),
+        (("grey",), ARGOCD, Listing(), 1),
+        ((), ARGOCD, Listing(), 1),
+    ],
+    ids=["its own past", "by hand", "not listed", "not its past", "no past"],
+)
+def test_argo_cd_may_renew_an_id_of_its_own_past_on_what_its_application_lists(
+    former: tuple[str, ...], writer: User, neighbours: Neighbours, findings: int
+) -> None:
+    found = messages(
+        "foreign-installation",
+        config_map(OWN_ID, installation="blue"),
+        old=config_map(OWN_ID, installation="green"),
+        settings=Settings(installation_id="blue", former_installation_ids=former),
+        neighbours=neighbours,
+        writer=writer,
+    )
+    assert len(found) == findings
+
+
 def test_a_created_object_takes_nothing_over() -> None:
     settings = Settings(installation_id="blue")
     assert messages("foreign-installation", config_map(installation="blue"), settings=settings) == []

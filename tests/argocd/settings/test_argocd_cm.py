@@ -58,6 +58,12 @@ def test_the_instance_label_can_be_renamed() -> None:
     assert read({names.INSTANCE_LABEL_KEY: "example.com/app"}).instance_label == "example.com/app"
 
 
+def test_ids_of_the_past_are_read_from_an_annotation() -> None:
+    noted = {"metadata": {"annotations": {names.TIPHYS_FORMER_INSTALLATION_IDS: "east, ,west"}}}
+    assert read_settings(noted, configuration=Configuration()).former_installation_ids == ("east", "west")
+    assert read({}).former_installation_ids == ()
+
+
 def test_the_installation_id_has_three_states() -> None:
     assert read({}).installation_id is None
     assert read({names.INSTALLATION_ID_KEY: ""}).installation_id == ""

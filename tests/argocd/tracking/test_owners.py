@@ -164,19 +164,34 @@ def test_the_admins_word_adds_an_id_and_forbids_pruning(named: str, instance: st
         annotations={
             names.TRACKING_ID: f"{instance}:/ConfigMap:shop/colours",
             names.SYNC_OPTIONS: "Prune=false",
+            names.COMPARE_OPTIONS: "IgnoreExtraneous",
         }
     )
 
 
 def test_the_admins_word_needs_no_second_ban_on_pruning() -> None:
-    found = completed(config_map({names.SYNC_OPTIONS: "Prune=false,Delete=false"}), owner="shop")
-    assert found.annotations == {names.TRACKING_ID: OWN_ID}
+    options = {names.SYNC_OPTIONS: "Prune=false,Delete=false", names.COMPARE_OPTIONS: "IgnoreExtraneous"}
+    assert completed(config_map(options), owner="shop").annotations == {names.TRACKING_ID: OWN_ID}
 
 
-@pytest.mark.parametrize("options", ["Validate=false", ""])
-def test_the_admins_word_is_not_enough_where_pruning_cannot_be_forbidden(options: str) -> None:
-    assert completed(config_map({names.SYNC_OPTIONS: options}), owner="shop") == Completion(
-        warnings=("not tracked: argocd.argoproj.io/sync-options is set and lacks Prune=false",)
+def test_what_may_not_be_pruned_must_not_make_its_application_out_of_sync_either() -> None:
+    found = completed(config_map({names.SYNC_OPTIONS: "Prune=false"}), owner="shop")
+    assert found.annotations == {names.TRACKING_ID: OWN_ID, names.COMPARE_OPTIONS: "IgnoreExtraneous"}
+
+
+@pytest.mark.parametrize(
+    ("key", "options", "lacks"),
+    [
+        (names.SYNC_OPTIONS, "Validate=false", "Prune=false"),
+        (names.SYNC_OPTIONS, "", "Prune=false"),
+        (names.COMPARE_OPTIONS, "ServerSideDiff=true", "IgnoreExtraneous"),
+    ],
+)
+def test_the_admins_word_is_not_enough_where_argo_cd_cannot_be_kept_away(
+    key: str, options: str, lacks: str
+) -> None:
+    assert completed(config_map({key: options}), owner="shop") == Completion(
+        warnings=(f"not tracked: {key} is set and lacks {lacks}",)
     )
 
 

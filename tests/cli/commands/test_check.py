@@ -86,7 +86,8 @@ def write(folder: Path, **files: str) -> Path:
         (BAD, ("--rule", "project/*=off"), 0),
         (WARNED, ("--rule", "project/source-repo-unreadable=deny"), 1),
         (WARNED, ("--profile", "parity", "--fail-on", "warn"), 0),
-        ("a: [", (), 2),
+        ("a: [", (), 0),
+        ("a: [", ("--strict-input",), 2),
         (f"{BAD}---\na: [", (), 2),
     ],
 )
@@ -110,7 +111,7 @@ def test_the_rest_is_judged_beside_what_cannot_be_read(tmp_path: Path) -> None:
     with (tmp_path / "h.yaml").open("wb") as large:
         large.truncate(100 * 1024 * 1024)
     started = time.process_time()
-    done = check(tmp_path, "--format", "json")
+    done = check(tmp_path, "--strict-input", "--format", "json")
     told = json.loads(done.stdout)
     assert done.exit_code == 2
     assert [Path(one["file"]).stem for one in told["unreadable"]] == ["a", "b", "c", "d", "f", "g", "h"]
@@ -126,7 +127,11 @@ def peak(folder: Path) -> tuple[int, float]:
         "    print(end.code, open('/proc/self/status').read().partition('VmHWM:')[2].split()[0])\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True, timeout=100
+        [sys.executable, "-c", code, str(folder), "--strict-input"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=100,
     )
     ended, kibibytes = map(int, done.stdout.split()[-2:])
     return ended, kibibytes / 1024
@@ -144,7 +149,7 @@ def test_a_file_of_a_hundred_megabytes_costs_no_memory(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "ends_with", "limit"),
     [
-        ("a:\n" + "- x\n" * (MOST_VALUES - 10), 0, 350),
+        ("kind: X\na:\n" + "- x\n" * (MOST_VALUES - 10), 0, 350),
         ("a:\n" + "- x\n" * 4_000_000, 2, 120),
         ("a: [" + "x," * 8_000_000 + "x]\n", 2, 120),
         (f"a: &a {'x' * 1_000_000}\nb: [{'*a, ' * 100_000}]\n", 2, 120),
@@ -204,8 +209,8 @@ def test_without_a_namespace_argo_cds_is_meant(tmp_path: Path) -> None:
 def test_standard_input_is_read_like_a_file() -> None:
     done = check("-", stdin=f"{WARNED}---\n{BAD}")
     assert done.exit_code == 1
-    assert done.stdout.startswith("<stdin>\n  4:22    warn  project/source-repo-unreadable\n")
-    assert "  9:30    deny  project/duplicate-source-namespace\n" in done.stdout
+    assert done.stdout.startswith("<stdin>\n  9:30    deny  project/duplicate-source-namespace\n")
+    assert "  4:22    warn  project/source-repo-unreadable\n" in done.stdout
 
 
 def test_the_configuration_is_found_upwards_and_excludes(tmp_path: Path) -> None:
@@ -304,9 +309,12 @@ def test_many_bad_objects_in_one_file_take_time_in_proportion(tmp_path: Path) ->
 
 
 def test_progress_is_shown_on_a_terminal_for_many_files_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    write(tmp_path, **{f"number_{number}": "a: 1\n" for number in range(checking.MANY_FILES)})
+    write(tmp_path, **{f"number_{number}": "kind: X\n" for number in range(checking.MANY_FILES)})
     seen = on_a_terminal(["check", str(tmp_path), "--jobs", "1"])
-    assert (seen.code, seen.out) == (0, "0 denials, 0 warnings in 400 files with 400 objects\n")
+    assert (seen.code, seen.out) == (
+        0,
+        "0 denials, 0 warnings in 400 files with 400 objects\njudged of Argo CD: nothing\n",
+    )
     assert "judging" in seen.screen
     assert "100%" in seen.screen
     assert seen.screen.endswith("\x1b[2K"), "the line is wiped"

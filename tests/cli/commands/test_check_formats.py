@@ -23,7 +23,7 @@ def _folder(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def reported(form: str, *arguments: str) -> str:
-    done = CliRunner().invoke(command, [*arguments, "--format", form])
+    done = CliRunner().invoke(command, [*arguments, "--strict-input", "--format", form])
     assert done.exit_code in {0, 1, 2}, done.exception
     return done.stdout
 
@@ -48,7 +48,9 @@ def test_no_form_lets_a_manifest_or_the_name_of_a_file_speak_to_the_terminal(tmp
 
 
 def test_colours_are_for_terminals(tmp_path: Path) -> None:
-    done = CliRunner().invoke(command, [".", "--output", str(tmp_path / "report.txt")], color=True)
+    done = CliRunner().invoke(
+        command, [".", "--strict-input", "--output", str(tmp_path / "report.txt")], color=True
+    )
     assert (done.exit_code, done.stdout) == (2, "")
     assert "\x1b" not in (tmp_path / "report.txt").read_text()
     assert "\x1b[31mdeny\x1b[0m" in CliRunner().invoke(command, ["."], color=True).stdout

@@ -9,7 +9,9 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from argocd.globs import Verdict
 from argocd.judging.case import Rule
+from argocd.projects.permissions import source_permitted
 from argocd.rules.catalogue import CATALOGUE
 from checks.reports import WIDTH
 from cli.commands import explain, match, rewrite
@@ -195,6 +197,28 @@ def test_a_denial_wins_and_a_repositorys_star_stops_at_a_slash() -> None:
     assert (
         run(match.command, "https://x.test/*", "--repository", "--text", "https://x.test/a/b").exit_code == 1
     )
+
+
+@pytest.mark.parametrize(
+    ("patterns", "text", "permitted"),
+    [
+        (["*"], "https://x.test/a/b.git", True),
+        (["https://x.test/A.git"], "https://X.test/a", True),
+        (["git@x.test:a/b.git"], "git@x.test:a/b", True),
+        (["!https://x.test/b"], "https://x.test/a", True),
+        (["!https://x.test/b"], "https://x.test/B.git", False),
+        (["*", "!*/secret/*"], "https://x.test/secret/a", True),
+        (["https://x.test/**"], "https://x.test/a/b", True),
+    ],
+)
+def test_a_repository_is_permitted_as_the_rule_has_it(
+    patterns: list[str], text: str, *, permitted: bool
+) -> None:
+    done = run(match.command, *patterns, "--repository", "--text", text, "--format", "json")
+    [told] = json.loads(done.stdout)
+    assert (told["permitted"], done.exit_code) == (permitted, 0 if permitted else 1)
+    verdict = source_permitted({"spec": {"sourceRepos": patterns}}, text)
+    assert (verdict is Verdict.YES) is permitted
 
 
 def test_a_match_can_be_read_by_a_program() -> None:

@@ -67,6 +67,38 @@ def test_with_label_tracking_the_label_is_what_counts(tmp_path: Path) -> None:
     assert (found["good"], found["pruned-when-its-source-has-it-no-more"]) == (True, True)
 
 
+def test_with_label_tracking_an_installation_id_does_not_protect(tmp_path: Path) -> None:
+    data = {names.TRACKING_METHOD_KEY: "label", names.INSTALLATION_ID_KEY: "ours"}
+    settings = config_map("argocd-cm", "argocd", data=data)
+    foreign = {names.TRACKING_ID: "b:/ConfigMap:shop/other", names.INSTALLATION_ID: "theirs"}
+    marked = config_map(metadata={"labels": {names.INSTANCE_LABEL: "a"}, "annotations": foreign})
+    found = told(tmp_path, "tracking", "ConfigMap/settings", settings, marked, application("a"))
+    assert found["pruned-when-its-source-has-it-no-more"] is True
+    file = tmp_path / "objects.yaml"
+    text = CliRunner().invoke(command, ["tracking", "ConfigMap/settings", "-f", str(file)]).stdout
+    assert "✗" not in text.partition("if its application's source did not hold it")[2]
+    assert "its installation id does not protect it" in text
+    assert "it would be pruned" in text
+
+
+def test_an_id_of_this_installations_past_is_told_from_anothers(tmp_path: Path) -> None:
+    settings = config_map(
+        "argocd-cm",
+        "argocd",
+        data={names.INSTALLATION_ID_KEY: "ours"},
+        metadata={"annotations": {names.TIPHYS_FORMER_INSTALLATION_IDS: "older"}},
+    )
+    marked = config_map(
+        metadata={
+            "annotations": {names.TRACKING_ID: "a:/ConfigMap:shop/settings", names.INSTALLATION_ID: "older"}
+        }
+    )
+    told(tmp_path, "tracking", "ConfigMap/settings", settings, marked, application("a"))
+    file = tmp_path / "objects.yaml"
+    text = CliRunner().invoke(command, ["tracking", "ConfigMap/settings", "-f", str(file)]).stdout
+    assert "it is one that this Argo CD had before; the next sync renews it" in text
+
+
 def test_pruning_is_stopped_by_the_option_and_by_an_owner(tmp_path: Path) -> None:
     tracked = {names.TRACKING_ID: "a:/ConfigMap:shop/settings"}
     kept = config_map(metadata={"annotations": {**tracked, names.SYNC_OPTIONS: "Prune=false"}})

@@ -36,9 +36,29 @@ def test_what_the_account_needs_for_manifests_is_printed_too() -> None:
     done = run("web", "-f", FILE, "--manifests", MANIFESTS)
     compare("rbac/sync.yaml", done.stdout)
     assert "guessed: that Widget.widgets.test is called widgets and has a namespace" in done.stderr
-    assert "the manifests hold a Role" in done.stderr
+    for verb in ("escalate", "bind"):
+        told = f"the manifests give away in shop more than shop has itself, so it needs the verb {verb}"
+        assert told in done.stderr
     exact = run("web", "-f", FILE, "--manifests", MANIFESTS, "--by-name", "--no-prune").stdout
     compare("rbac/sync-by-name.yaml", exact)
+
+
+def test_a_destination_may_have_no_namespace(tmp_path: Path) -> None:
+    file = tmp_path / "rendered.yaml"
+    file.write_text(
+        "{kind: Namespace, apiVersion: v1, metadata: {name: shop}}\n---\n"
+        "{kind: ConfigMap, apiVersion: v1, metadata: {name: lost}}\n"
+    )
+    with pytest.raises(CallError, match="'' for none"):
+        run("web", "-f", FILE, "--manifests", str(file))
+    done = run("web", "-f", FILE, "--manifests", str(file), "--namespace", "", "--format", "json")
+    assert "ConfigMap lost has no namespace and neither has the destination" in done.stderr
+    [bound] = [
+        one["subjects"]
+        for one in json.loads(done.stdout)["items"]
+        if one["metadata"]["name"].endswith("sync") and "subjects" in one
+    ]
+    assert bound == [{"kind": "ServiceAccount", "name": "rest", "namespace": "argocd"}]
 
 
 def test_the_user_who_syncs_can_be_another() -> None:

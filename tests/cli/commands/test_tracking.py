@@ -157,3 +157,20 @@ def test_an_installation_id_is_shown_and_made_only_when_told_so(place: Place) ->
         assert place.installation_id(*arguments).output == f"{made}\n"
     place.settings(**{names.INSTALLATION_ID_KEY: ""})
     assert "which opts out" in place.installation_id("ensure", "--yes").output
+
+
+def test_a_renewed_installation_id_leaves_word_of_those_before_it(place: Place) -> None:
+    place.settings(**{names.INSTALLATION_ID_KEY: "east"})
+    assert "nothing was changed" in place.installation_id("ensure", "--renew").output
+    made = ["east"]
+    for _ in range(2):
+        assert place.installation_id("ensure", "--renew", "--yes").exit_code == 0
+        annotations = place.get("configmap", "argocd-cm", place.argocd)["metadata"]["annotations"]
+        assert annotations[names.TIPHYS_FORMER_INSTALLATION_IDS] == ",".join(made)
+        made.append(place.setting(names.INSTALLATION_ID_KEY) or "")
+    assert len(set(made)) == 3
+
+
+def test_renewing_does_not_undo_an_opt_out(place: Place) -> None:
+    place.settings(**{names.INSTALLATION_ID_KEY: ""})
+    assert "which opts out" in place.installation_id("ensure", "--renew", "--yes").output

@@ -1,67 +1,29 @@
-"""A hub whose Argo CD deploys nothing itself, a workload cluster whose Argo CD does, and the sidecars between them."""
+"""What is made on a hub is deployed on a workload cluster, with a real Argo CD at both ends."""
 
 import json
 from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from scripts.cluster.api import RefusedError
-from scripts.cluster.argocd.components import Component
-from scripts.cluster.argocd.installation import NAMESPACE, ArgoCd
+from argocd.agents.vocabulary import Mode
+from scripts.cluster.argocd.installation import NAMESPACE
 from scripts.cluster.argocd.programs import Programs
 from scripts.cluster.binaries import Binaries
-from scripts.cluster.controlplane import Cluster
+from tests.cluster.argocd.agent_fleet import TARGET, Fleet, started_fleet
 from tests.cluster.argocd.steered import config_map
-from tests.cluster.installation import AGENT, MANIFESTS, certificates, sidecar
-from tests.webhook.conftest import free_port
+from tests.cluster.installation import AGENT
 from tests.webhook.guarded_cluster import until
 
 APPLICATION = f"{AGENT}/web"
-TARGET = "web"
 
 pytestmark = pytest.mark.timeout(300)
 
 
-@dataclass(frozen=True, slots=True)
-class Fleet:
-    hub: ArgoCd
-    workload: ArgoCd
-
-    def deployed(self) -> dict[str, str] | None:
-        try:
-            found = self.workload.cluster.request("GET", f"/api/v1/namespaces/{TARGET}/configmaps/prices")
-        except RefusedError:
-            return None
-        data: dict[str, str] = found["data"]
-        return data
-
-
 @pytest.fixture
 def fleet(argocd_programs: Programs, cluster_binaries: Binaries, tmp_path: Path) -> Iterator[Fleet]:
-    with ExitStack() as stack:
-        hub = ArgoCd(
-            stack.enter_context(Cluster(name="hub", binaries=cluster_binaries)),
-            programs=argocd_programs,
-            components=(Component.SERVER, Component.REPO_SERVER),
-            application_namespaces=(AGENT,),
-        ).start()
-        workload = ArgoCd(
-            stack.enter_context(Cluster(name="workload", binaries=cluster_binaries)),
-            programs=argocd_programs,
-            components=(Component.REPO_SERVER, Component.CONTROLLER),
-        ).start()
-        for argo_cd, overlay in ((hub, "control-plane"), (workload, "workload-managed")):
-            argo_cd.cluster.kubectl("apply", "--server-side", "-k", str(MANIFESTS / overlay))
-        certificates(hub.cluster, workload.cluster, folder=tmp_path)
-        port = str(free_port())
-        listening = ("--listen-host", "localhost", "--listen-port", port, "--allowed-namespaces", "*")
-        stack.enter_context(sidecar("principal", hub.cluster, *listening, folder=tmp_path))
-        dialling = ("--agent-mode", "managed", "--server-address", "localhost", "--server-port", port)
-        stack.enter_context(sidecar("agent", workload.cluster, *dialling, folder=tmp_path))
-        yield Fleet(hub, workload)
+    with started_fleet(argocd_programs, cluster_binaries, mode=Mode.MANAGED, folder=tmp_path) as started:
+        yield started
 
 
 def test_an_application_made_on_the_hub_syncs_on_the_workload_cluster(fleet: Fleet) -> None:

@@ -5,7 +5,7 @@ from datetime import datetime
 from argocd import names
 from argocd.agents.vocabulary import Mode
 from kube.embedded import EmbeddedStore
-from kube.resources import APPLICATIONS
+from kube.resources import APPLICATIONS, NAMESPACES
 from tests.sidecars.pair_in_memory import ARGOCD, Pair, application, change, until
 
 AGENT = "agent-a"
@@ -79,3 +79,5 @@ async def test_the_namespace_is_made_where_that_is_allowed() -> None:
     async with pair.together():
         await pair.workload.create(APPLICATIONS, application(), namespace=ARGOCD)
         await until(pair.hub.store, APPLICATIONS, lambda there: "shop" in there, namespace="agent-b")
+    made = await store.get(NAMESPACES, name="agent-b")
+    assert made["metadata"]["labels"][names.TIPHYS_AGENT] == "agent-b"

@@ -120,22 +120,24 @@ async def test_a_refresh_arrives_and_its_answer_removes_it_from_the_hub() -> Non
     pair = Pair()
     async with pair.together():
         await given(pair)
-        refresh = {"annotations": {names.REFRESH: "hard"}}
+        # As argocd-server writes them.
+        asked = {names.REFRESH: "hard", names.HYDRATE: "normal"}
+        refresh = {"annotations": asked}
         await change(pair.hub.store, APPLICATIONS, "shop", namespace=AGENT, metadata=refresh)
         there = await until(
             pair.workload,
             APPLICATIONS,
-            lambda there: names.REFRESH in there["shop"]["metadata"]["annotations"],
+            lambda there: asked.items() <= there["shop"]["metadata"]["annotations"].items(),
         )
-        answered = dict(there["shop"]["metadata"]["annotations"])
-        del answered[names.REFRESH]
+        annotations = there["shop"]["metadata"]["annotations"]
+        answered = {key: text for key, text in annotations.items() if key not in asked}
         await change(
             pair.workload, APPLICATIONS, "shop", metadata={"annotations": answered}, status={"done": True}
         )
         await until(
             pair.hub.store,
             APPLICATIONS,
-            lambda there: names.REFRESH not in (there["shop"]["metadata"].get("annotations") or {}),
+            lambda there: not asked.keys() & (there["shop"]["metadata"].get("annotations") or {}).keys(),
             namespace=AGENT,
         )
 

@@ -60,7 +60,19 @@ async def test_an_agent_is_a_cluster_of_argo_cd(fleet: Fleet) -> None:
     assert set(tls) == {"insecure", "certData", "keyData", "caData"}
     assert made.proxy is not None
     assert made.proxy.common_names == ("agent-a",)
-    await fleet.store.get(NAMESPACES, name="agent-a")
+    home = await fleet.store.get(NAMESPACES, name="agent-a")
+    assert home["metadata"]["labels"][names.TIPHYS_AGENT] == "agent-a"
+
+
+async def test_a_namespace_that_is_there_is_labelled_and_none_is_made_unasked(fleet: Fleet) -> None:
+    await fleet.store.create(NAMESPACES, {"metadata": {"name": "agent-a", "labels": {"team": "shop"}}})
+    await create(fleet, create_namespace=False)
+    home = await fleet.store.get(NAMESPACES, name="agent-a")
+    labels = home["metadata"]["labels"]
+    assert (labels["team"], labels[names.TIPHYS_AGENT]) == ("shop", "agent-a")
+    await create(fleet, "agent-b", create_namespace=False)
+    with pytest.raises(NotFoundError):
+        await fleet.store.get(NAMESPACES, name="agent-b")
 
 
 async def test_what_is_told_of_an_agent_has_no_key_in_it(fleet: Fleet) -> None:

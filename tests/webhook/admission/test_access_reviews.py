@@ -9,7 +9,7 @@ import pytest
 
 from argocd.engine.configuration_file import parse_configuration
 from argocd.judging.case import Surroundings
-from argocd.settings.argocd_cm import Settings
+from argocd.settings.argocd_cm import ImpersonationSwitch, Settings
 from tests.argocd.fake_neighbours import Nothing
 from tests.webhook.conftest import ROOT, review
 from webhook.admission import access_reviews
@@ -40,10 +40,25 @@ class Silent(Refusing):
         return {}
 
 
-def project(count: int) -> dict[str, Any]:
-    entries = [
-        {"server": HERE, "namespace": f"web{number}", "defaultServiceAccount": "a"} for number in range(count)
-    ]
+class Telling(Refusing):
+    """One that allows what it is told to, and tells what it was asked."""
+
+    def __init__(self, *allowed: str) -> None:
+        super().__init__()
+        self.allowed = set(allowed)
+        self.questions: list[str] = []
+
+    async def create(self, _resource: Any, body: dict[str, Any]) -> dict[str, Any]:
+        attributes = body["spec"]["resourceAttributes"]
+        self.questions.append(f"{attributes['namespace']}/{attributes['name']}")
+        return {"status": {"allowed": self.questions[-1] in self.allowed}}
+
+
+def entry(namespace: str = "web", account: str = "a", server: str = HERE) -> dict[str, str]:
+    return {"server": server, "namespace": namespace, "defaultServiceAccount": account}
+
+
+def project(entries: list[dict[str, str]]) -> dict[str, Any]:
     return {
         "apiVersion": "argoproj.io/v1alpha1",
         "kind": "AppProject",
@@ -52,23 +67,43 @@ def project(count: int) -> dict[str, Any]:
     }
 
 
-def validated(server: Refusing, *, count: int = 1, **configured: Any) -> ReviewAnswer:
+def validated(
+    server: Refusing,
+    *entries: dict[str, str],
+    old: list[dict[str, str]] | None = None,
+    settings: Settings | None = None,
+    neighbours: Nothing | None = None,
+    user: str = "jason",
+    **configured: Any,
+) -> ReviewAnswer:
     configuration, problems = parse_configuration(
         {"profile": "parity", "impersonation": {"check-writer": True}, **configured}
     )
     assert not problems
-    surroundings = Surroundings(settings=Settings(), configuration=configuration, neighbours=Nothing())
+    surroundings = Surroundings(
+        settings=settings or Settings(), configuration=configuration, neighbours=neighbours or Nothing()
+    )
     decisions = Decisions(
         FixedState(Snapshot(surroundings)),
-        access_reviews=AccessReviews(cast("Any", server)),
+        access_reviews=AccessReviews(cast("Any", server), urls=("https://10.0.0.1",)),
         today=lambda: date(2026, 11, 1),
     )
+    request: dict[str, Any] = {
+        "object": project(list(entries) or [entry("web0")]),
+        "userInfo": {"username": user},
+    }
+    if old is not None:
+        request |= {"operation": "UPDATE", "oldObject": project(old)}
 
     async def decide() -> ReviewAnswer:
-        decided = decisions.validate(decode(review(object=project(count))))
+        decided = decisions.validate(decode(review(**request)))
         return decided if isinstance(decided, ReviewAnswer) else await decided
 
     return asyncio.run(decide())
+
+
+def many(count: int) -> list[dict[str, str]]:
+    return [entry(f"web{number}") for number in range(count)]
 
 
 def test_who_may_not_is_refused() -> None:
@@ -92,17 +127,102 @@ def test_an_exemption_counts() -> None:
     assert answer.audit["exemptions"] == "impersonation/writer-may-impersonate: ticket 1"
 
 
-def test_an_api_server_that_does_not_answer_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_api_server_that_does_not_answer_is_waited_for_once_and_is_a_no(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(access_reviews, "ANSWER_SECONDS", 0.2)
     started = time.monotonic()
-    answer = validated(Silent(), count=QUESTIONS)
+    answer = validated(Silent(), *many(QUESTIONS))
     assert time.monotonic() - started < 0.2 * QUESTIONS / 2
-    assert answer.allowed
-    assert ["the API server did not say" in warning for warning in answer.warnings] == [True] * QUESTIONS
+    assert not answer.allowed
+    assert answer.message.count("the API server did not say whether") == QUESTIONS
 
 
-def test_more_accounts_than_are_asked_about_are_told() -> None:
-    server = Refusing()
-    answer = validated(server, count=QUESTIONS + 2, enforcement="warn")
-    assert server.asked == QUESTIONS
-    assert "this entry and those after it were not checked" in answer.warnings[-1]
+def test_more_accounts_than_can_be_asked_about_are_refused() -> None:
+    server = Telling(*(f"web{number}/a" for number in range(QUESTIONS)))
+    answer = validated(server, *many(QUESTIONS + 2))
+    assert len(server.questions) == QUESTIONS
+    assert not answer.allowed
+    assert "this entry and those after it were not checked" in answer.message
+
+
+def test_one_account_is_asked_about_once_however_often_it_stands_there() -> None:
+    server = Telling("web/a")
+    assert validated(server, *[entry(server=f"{HERE}{'/' * number}") for number in range(9)]).allowed
+    assert server.questions == ["web/a"]
+
+
+@pytest.mark.parametrize("namespace", ["kube-syste[m]", "{kube-system}", "*", "web-?"])
+def test_a_glob_is_asked_about_for_every_namespace(namespace: str) -> None:
+    server = Telling()
+    answer = validated(server, entry(namespace))
+    assert server.questions == ["/a"]
+    assert "jason may not impersonate service accounts a of every namespace" in answer.message
+    assert validated(Telling("/a"), entry(namespace)).allowed
+
+
+def test_no_namespace_means_argo_cds_and_every_applications() -> None:
+    server = Telling("argocd/a", "team-1/a")
+    known = Settings(application_namespaces=("team-1", "team-2"))
+    assert "team-2/a" in validated(server, entry(""), settings=known).message
+    assert server.questions == ["argocd/a", "team-1/a", "team-2/a"]
+    for namespaces in (None, ("team-*",)):
+        server = Telling()
+        assert not validated(server, entry(""), settings=Settings(application_namespaces=namespaces)).allowed
+        assert server.questions == ["/a"]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://kubernetes.default.svc.cluster.local",
+        "https://kubernetes.default.svc:443",
+        "https://KUBERNETES.default.svc/",
+        "https://kubernetes",
+        "https://10.0.0.1",
+        "https://10.0.0.*",
+        "*",
+    ],
+)
+def test_other_urls_of_this_cluster_count(url: str) -> None:
+    assert not validated(Refusing(), entry(server=url)).allowed
+
+
+def test_other_clusters_are_not_asked_about() -> None:
+    server = Telling()
+    entries = [entry(server=url) for url in ("https://elsewhere.test", "https://10.0.0.2", "https://*.test")]
+    assert validated(server, *entries).allowed
+    assert server.questions == []
+
+
+def test_patterns_that_nobody_tried_are_taken_to_mean_this_cluster() -> None:
+    patterns = [entry(server=f"https://{number}.*.test") for number in range(access_reviews.PATTERNS + 1)]
+    assert validated(Refusing(), *patterns[:-1]).allowed
+    assert not validated(Refusing(), *patterns).allowed
+
+
+def test_an_entry_that_only_moved_is_not_asked_about() -> None:
+    assert validated(Refusing(), entry("b"), old=[entry("a"), entry("b")]).allowed
+    assert not validated(Refusing(), entry("b"), old=[entry("b", account="other")]).allowed
+
+
+class Naming(Nothing):
+    """Where every account is one that a project names."""
+
+    def is_sync_account(self, *_: str) -> bool:
+        return True
+
+
+def test_an_account_that_a_project_names_is_asked_about_like_any_other() -> None:
+    on = Settings(impersonation=ImpersonationSwitch(enabled=True))
+    account = "system:serviceaccount:team:deployer"
+    assert not validated(Refusing(), settings=on, neighbours=Naming(), user=account).allowed
+    controller = "system:serviceaccount:argocd:argocd-server"
+    assert validated(Refusing(), settings=on, neighbours=Naming(), user=controller).allowed
+
+
+async def test_what_is_remembered_has_no_text_of_a_caller() -> None:
+    reviews = AccessReviews(cast("Any", Refusing()))
+    for number in range(3):
+        await reviews._may_impersonate("user" * 250, ("group" * 200,), ("web", f"a{number}"))
+    assert {len(key) for key in reviews._answers} == {32}

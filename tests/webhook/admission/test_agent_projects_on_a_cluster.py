@@ -92,6 +92,44 @@ def test_a_user_can_neither_change_nor_delete_it(hub: Guarded) -> None:
     assert "only the principal and that agent may delete it" in deleted.stderr
 
 
+def test_argo_cds_server_can_sync_but_neither_change_nor_delete_it(hub: Guarded) -> None:
+    server = f"system:serviceaccount:{hub.argocd}:argocd-server"
+    agent = hub.cluster.create_namespace("agent-s", labels={"tiphys.dev/agent": "agent-s"})
+    hub.write(project("agent-s-ops", agent=agent), writer=hub.principal)
+    mirror = {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Application",
+        "metadata": {"name": "web", "annotations": {"argocd.argoproj.io/source-uid": "u"}},
+        "spec": {
+            "project": "agent-s-ops",
+            "destination": {"name": agent, "namespace": "ops"},
+            "source": {"repoURL": "https://example.test/ops", "path": "."},
+        },
+    }
+    hub.write(mirror, writer=hub.principal, namespace=agent)
+
+    def patched(kind: str, name: str, namespace: str, **body: Any) -> str:
+        words = ("patch", kind, name, "-n", namespace, "--type=merge", "-p", json.dumps(body))
+        return hub.kubectl(*words, writer=server, check=False).stderr
+
+    may = "only the principal and that agent may"
+    assert f"{may} change it" in patched(
+        "appproject", "agent-s-ops", hub.argocd, spec={"description": "mine"}
+    )
+    assert f"{may} change it" in patched("application", "web", agent, spec={"project": "default"})
+    for kind, name, namespace in (("appproject", "agent-s-ops", hub.argocd), ("application", "web", agent)):
+        deleted = hub.kubectl("delete", kind, name, "-n", namespace, writer=server, check=False)
+        assert f"{may} delete it" in deleted.stderr
+    assert patched("application", "web", agent, operation={"sync": {}}) == ""
+    asked = {"annotations": {"argocd.argoproj.io/refresh": "hard", "argocd.argoproj.io/hydrate": "normal"}}
+    assert patched("application", "web", agent, metadata=asked) == ""
+    ending = {"phase": "Terminating", "operation": {}, "startedAt": "2026-01-01T00:00:00Z"}
+    assert patched("application", "web", agent, status={"operationState": ending}) == ""
+    hub.kubectl("delete", "application", "web", "-n", agent, writer=hub.principal)
+    hub.kubectl("delete", "appproject", "agent-s-ops", "-n", hub.argocd, writer=hub.principal)
+    hub.cluster.drop_namespace(agent)
+
+
 @pytest.mark.parametrize("mark", ["agent", "source_uid"])
 def test_a_wrong_name_is_refused_with_the_right_one(hub: Guarded, mark: str) -> None:
     marked = {"agent": "agent-e"} if mark == "agent" else {"source_uid": "u", "sourceNamespaces": ["agent-e"]}

@@ -76,14 +76,68 @@ def test_an_account_that_the_writer_may_be_passes_and_so_does_everybody_who_may_
 
 
 @pytest.mark.parametrize(
-    ("server", "namespace"),
-    [("https://elsewhere.test", "web"), (HERE, "web-*")],
-    ids=["other-cluster", "glob"],
+    ("server", "namespace", "account", "said"),
+    [
+        (HERE, "kube-syste[m]", "deployer", "service accounts deployer of every namespace"),
+        (HERE, "web*", "deployer", "service accounts deployer of every namespace"),
+        (HERE, "", "argocd-application-controller", "argocd-application-controller of every namespace"),
+        ("https://kubernetes.default.svc.cluster.local", "web", "admin", "the service account web/admin"),
+        ("*", "web", "admin", "the service account web/admin"),
+    ],
+    ids=["one-meaning", "glob", "no-namespace", "other-url", "any-server"],
 )
-def test_what_cannot_be_proven_is_not_asked(checked: Guarded, server: str, namespace: str) -> None:
-    assert "may not impersonate" not in told(
-        checked, "beyond", server=server, namespace=namespace, account="admin"
+def test_no_way_of_writing_an_account_passes_by(
+    checked: Guarded, server: str, namespace: str, account: str, said: str
+) -> None:
+    denial = told(checked, "by-the-way", server=server, namespace=namespace, account=account)
+    assert "dev may not impersonate" in denial
+    assert said in denial
+
+
+def test_seventeen_entries_at_once_are_refused(checked: Guarded) -> None:
+    entry = PROJECT.splitlines()[-1] % (HERE, "web", "deployer")
+    others = [entry.replace("web", f"web-{number}") for number in range(17)]
+    done = checked.cluster.kubectl(
+        *("apply", "-n", checked.argocd, "--dry-run=server", "-f", "-"),
+        stdin=PROJECT % ("many", HERE, "web", "deployer") + "\n".join(others),
+        kubeconfig=checked.cluster.kubeconfig_of("dev"),
+        check=False,
     )
+    assert "this entry and those after it were not checked" in done.stderr
+
+
+def test_who_may_impersonate_everywhere_may_write_globs(checked: Guarded) -> None:
+    acting = {
+        "apiGroups": [""],
+        "resources": ["serviceaccounts"],
+        "verbs": ["impersonate"],
+        "resourceNames": ["deployer"],
+    }
+    projects = {"apiGroups": ["argoproj.io"], "resources": ["appprojects"], "verbs": ["*"]}
+    checked.cluster.grant(user="wide", rules=[acting])
+    checked.cluster.grant(user="wide", namespace=checked.argocd, rules=[projects])
+    for namespace in ("web-*", "", "web"):
+        assert "refuses" not in told(checked, "wide", namespace=namespace, account="deployer", user="wide")
+    assert "may not impersonate" in told(checked, "wide", namespace="*", account="admin", user="wide")
+
+
+def test_other_clusters_are_not_asked_about(checked: Guarded) -> None:
+    said = told(checked, "beyond", server="https://elsewhere.test", account="admin")
+    assert "may not impersonate" not in said
+
+
+def test_an_old_entry_that_only_moves_is_not_asked_about(checked: Guarded) -> None:
+    first, second = (PROJECT.splitlines()[-1] % (HERE, namespace, "admin") for namespace in ("shop", "web"))
+    whole = PROJECT % ("moved", HERE, "shop", "admin") + second + "\n"
+    checked.write(whole)
+    shorter = whole.replace(first + "\n", "")
+    assert shorter.count("defaultServiceAccount:") == 1
+    done = checked.cluster.kubectl(
+        *("apply", "-n", checked.argocd, "-f", "-"),
+        stdin=shorter,
+        kubeconfig=checked.cluster.kubeconfig_of("dev"),
+    )
+    assert "may not impersonate" not in done.stderr
 
 
 def test_argo_cd_itself_and_unchanged_entries_are_not_asked(checked: Guarded) -> None:

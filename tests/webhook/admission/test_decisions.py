@@ -12,7 +12,7 @@ from argocd.engine.configuration_file import parse_configuration
 from argocd.engine.directory import Directory, Shelf
 from argocd.judging.case import Surroundings
 from argocd.settings.argocd_cm import read_settings
-from tests.webhook.conftest import review
+from tests.webhook.conftest import ROOT, review
 from webhook.admission.cluster_state import Snapshot
 from webhook.admission.decisions import Decisions
 from webhook.admission.offline import FixedState
@@ -197,6 +197,7 @@ def test_the_admins_word_completes_an_object_and_keeps_it_from_being_pruned(meta
     assert annotations["app.kubernetes.io/instance"] == "my-application;apps/Deployment/default/my-deployment"
     assert annotations["argo-cd.argoproj.io/installation-id"] == "guid-1"
     assert annotations["argocd.argoproj.io/sync-options"] == "Prune=false"
+    assert annotations["argocd.argoproj.io/compare-options"] == "IgnoreExtraneous"
     assert set(metadata.get("annotations", {})) <= set(annotations)
     assert complete(result, made).patch == []
 
@@ -242,3 +243,43 @@ def test_a_pod_is_injected_and_the_reason_told() -> None:
     reasons = [answer.injection, again.injection]
     assert reasons == [InjectionReason.INJECTED, InjectionReason.ALREADY_INJECTED]
     assert made.inject(asked(object=pod)) == ReviewAnswer()
+
+
+def unread(**request: Any) -> Review:
+    read = asked(**request)
+    read.object, read.old, read.unread = None, None, "nested too deeply"
+    return read
+
+
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
+def test_an_object_that_was_not_read_is_refused_with_a_reason(operation: str) -> None:
+    answer = answered(decisions().validate(unread(operation=operation)))
+    assert not answer.allowed
+    assert "the object was not read: nested too deeply [object/not-read]" in answer.message
+    assert "see docs/webhook.md#which-objects-are-not-read" in answer.message
+    assert "\n## Which objects are not read?\n" in (ROOT / "docs/webhook.md").read_text()
+
+
+def test_one_that_was_not_read_may_go_and_is_left_alone_by_mutation() -> None:
+    assert answered(decisions().validate(unread(operation="DELETE"))).allowed
+    collector = {"username": "system:serviceaccount:kube-system:generic-garbage-collector"}
+    assert answered(decisions().validate(unread(operation="UPDATE", userInfo=collector))).allowed
+    for decide in (decisions().mutate, decisions().inject):
+        answer = decide(unread())
+        assert answer.allowed
+        assert not answer.patch
+
+
+def test_one_that_was_not_read_passes_by_an_exemption_or_in_a_careful_first_week() -> None:
+    exemption = {"rules": ["object/*"], "names": ["sample"], "reason": "ticket 2"}
+    assert answered(decisions(configuration={"exemptions": [exemption]}).validate(unread())).allowed
+    answer = answered(decisions(configuration={"enforcement": "warn"}).validate(unread()))
+    assert answer.allowed
+    assert "object/not-read" in answer.warnings[0]
+
+
+def test_what_stands_before_the_host_of_a_url_is_told_to_nobody() -> None:
+    secret = "https://bot:ghp_MARKER@example.test/a"
+    answer = answered(decisions().validate(asked(object=project({"sourceRepos": [secret, secret]}))))
+    assert "https://[removed]@example.test/a" in answer.message
+    assert "MARKER" not in answer.message + "".join(answer.warnings)

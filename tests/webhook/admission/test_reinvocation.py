@@ -142,6 +142,7 @@ def test_a_second_webhook_that_reorders_everything_changes_nothing_of_ours(
         ANNOTATION: "yes",
         names.TRACKING_ID: f"shop:/Secret:{tracked}/twice",
         names.SYNC_OPTIONS: "Prune=false",
+        names.COMPARE_OPTIONS: "IgnoreExtraneous",
     }
     version = guarded.get("secret", "twice", tracked)["metadata"]["resourceVersion"]
     guarded.write(secret, namespace=tracked)
@@ -186,6 +187,7 @@ def test_two_field_managers_apply_their_parts_without_a_conflict_that_we_caused(
         "owner": "b",
         names.TRACKING_ID: f"shop:/Secret:{tracked}/shared",
         names.SYNC_OPTIONS: "Prune=false",
+        names.COMPARE_OPTIONS: "IgnoreExtraneous",
     }
     by_argocd = _secret("shared", annotations={names.TRACKING_ID: f"shop:/Secret:{tracked}/shared"})
     done = guarded.write(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.webhook.conftest import review
 from webhook.admission.review import (
     BODY_LIMIT,
+    CONTAINERS,
     ReviewAnswer,
     ReviewError,
     ReviewTooLargeError,
@@ -102,14 +103,67 @@ def test_white_space_escapes_and_other_number_formats_are_no_repeated_keys() -> 
     assert decode(spaced.replace(b"<", b"\\u003c")).object == given_object
 
 
-def test_too_deep_and_too_large_are_refused() -> None:
-    body = review(object={"spec": {"here": 0}}).replace(
-        b'"here":0', b'"here":' + b'{"a":' * 300 + b"1" + b"}" * 300
+def deep(levels: int, **request: Any) -> bytes:
+    return review(object={"spec": {"here": 0}}, **request).replace(
+        b'"here":0', b'"here":' + b'{"a":' * levels + b"1" + b"}" * levels
     )
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (deep(300), "nested too deeply"),
+        (deep(2000), "nested too deeply"),
+        (deep(100_000), "nested too deeply"),
+        (review(object={"spec": [{}] * (CONTAINERS + 1)}), f"more than {CONTAINERS} objects and lists"),
+    ],
+    ids=["deep", "deeper", "deepest", "many"],
+)
+def test_what_is_too_costly_is_not_read_but_the_rest_of_the_review_is(body: bytes, why: str) -> None:
+    read = decode(body)
+    assert (read.unread, read.object, read.old) == (why, None, None)
+    assert (read.uid, read.operation, read.name, read.user) == ("u1", "CREATE", "sample", "jason")
+
+
+def test_a_writer_cannot_move_where_the_objects_begin() -> None:
+    extra = {"a": [',"object":{"spec":{}}'], "object": ["x"]}
+    user = {"username": "eve", "groups": [',"object":null'], "extra": extra}
+    read = decode(deep(300, userInfo=user, uid="u2"))
+    assert (read.uid, read.user, read.unread) == ("u2", "eve", "nested too deeply")
+
+
+def test_brackets_inside_of_texts_are_no_objects() -> None:
+    read = decode(review(object={"data": {"a": "[{" * CONTAINERS, "b": '\\"[\\' * 1000}}))
+    assert not read.unread
+
+
+def test_without_a_review_around_it_what_is_too_costly_is_refused() -> None:
     with pytest.raises(ReviewError, match="nested too deeply"):
-        decode(body)
+        decode(b"[" * 3000)
     with pytest.raises(ReviewTooLargeError):
         decode(b" " * (BODY_LIMIT + 1))
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"uid": "u" * 64},
+        {"name": "n" * 254},
+        {"namespace": "n" * 64},
+        {"kind": {"group": "argoproj.io", "version": "v1", "kind": "K" * 64}},
+        {"kind": {"group": "g" * 254, "version": "v1", "kind": "K"}},
+        {"kind": {"group": "g", "version": "v" * 64, "kind": "K"}},
+        {"resource": {"resource": "r" * 254}},
+        {"subResource": "s" * 254},
+        {"userInfo": {"username": "u" * 1025}},
+        {"userInfo": {"username": "u", "groups": ["g" * 1025]}},
+        {"userInfo": {"username": "u", "groups": ["g"] * 1025}},
+    ],
+    ids=lambda request_: next(iter(request_)),
+)
+def test_what_is_longer_than_kubernetes_allows_is_refused(request_: dict[str, Any]) -> None:
+    with pytest.raises(ReviewError, match="longer"):
+        decode(review(**request_))
 
 
 def test_a_denial_carries_its_code_and_message_and_no_patch() -> None:

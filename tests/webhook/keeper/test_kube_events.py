@@ -8,9 +8,7 @@ from kube.store import Object
 from webhook.keeper.kube_events import BURST, PER_SECOND, EventRecorder
 from webhook.keeper.worker_reports import Denial, Reports
 
-DENIAL = Denial(
-    "2027-01-01T00:00:00Z", "AppProject", "argocd", "web", "jason", [("project/policy", "spec", "bad")]
-)
+DENIAL = Denial("2027-01-01T00:00:00Z", "AppProject", "argocd", "web", "jason", [("project/policy", "spec")])
 
 
 class Clock:

@@ -107,7 +107,7 @@ async def test_a_changed_or_missing_entry_is_told(store: EmbeddedStore) -> None:
     await good(store)
     patch: list[Object] = [
         {"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"},
-        {"op": "remove", "path": "/webhooks/4"},
+        {"op": "remove", "path": "/webhooks/5"},
     ]
     await store.patch(VALIDATING_WEBHOOKS, patch, name="tiphys", kind=PatchKind.JSON)
     problems = (await look(store)).problems

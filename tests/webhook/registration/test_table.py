@@ -20,10 +20,15 @@ def entries(registration: Registration | None = None) -> list[Object]:
 def test_only_argo_cds_kinds_in_its_own_namespaces_fail_closed() -> None:
     registration = Registration(application_namespaces=["team-a"])
     closed = [entry for entry in entries(registration) if entry["failurePolicy"] == "Fail"]
-    assert [entry["name"] for entry in closed] == ["argocd.validate.tiphys.dev"]
-    assert closed[0]["rules"][0]["apiGroups"] == ["argoproj.io"]
+    assert [entry["name"] for entry in closed] == ["argocd.validate.tiphys.dev", "agents.validate.tiphys.dev"]
+    assert {group for entry in closed for rule in entry["rules"] for group in rule["apiGroups"]} == {
+        "argoproj.io"
+    }
     assert closed[0]["namespaceSelector"]["matchExpressions"] == [
         {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["argocd", "team-a"]}
+    ]
+    assert {"key": "tiphys.dev/agent", "operator": "Exists"} in closed[1]["namespaceSelector"][
+        "matchExpressions"
     ]
 
 

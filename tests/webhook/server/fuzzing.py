@@ -1,12 +1,14 @@
 """Mutated reviews against the ASGI application in this process: reproducible by its seed.
 
-`python -m tests.webhook.server.fuzzing COUNT [SEED]` runs more of them than the tests do.
+`python -m tests.webhook.server.fuzzing --hours 2` runs more of them than the tests do; `--seed` begins elsewhere.
 """
 
+import argparse
 import asyncio
 import copy
+import itertools
+import os
 import random
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -35,6 +37,12 @@ from webhook.server.asgi import ReviewApp
 from webhook.server.composition import endpoints_of
 
 PATHS = ("/validate", "/mutate", "/inject")
+SLOWEST_SECONDS = 1.0
+"""Of one review: far above what one takes, far below what the API server waits."""
+MOST_MEBIBYTES = 150
+"""What the largest body may take while it is read, and memos that are full."""
+LOOK_EVERY = 50
+"""Reviews between two looks at the memory."""
 WRITERS = (
     "jason",
     "system:serviceaccount:argocd:argocd-application-controller",
@@ -70,6 +78,18 @@ class Outcome:
     failures: list[str] = field(default_factory=list)
     slowest: float = 0.0
     """Seconds of the processor: nothing here waits, and what other programs take is not ours."""
+    most_mebibytes: float = 0.0
+    """That this process has grown by since the first review, which loads what is loaded late."""
+
+    @property
+    def problems(self) -> list[str]:
+        """Failures, and limits that were not kept."""
+        found = list(self.failures)
+        if self.slowest > SLOWEST_SECONDS:
+            found.append(f"a review took {self.slowest:.2f} s of the processor, above {SLOWEST_SECONDS:g}")
+        if self.most_mebibytes > MOST_MEBIBYTES:
+            found.append(f"{self.most_mebibytes:.0f} MiB more than before, above {MOST_MEBIBYTES}")
+        return found
 
 
 class Watcher(Silent):
@@ -218,6 +238,11 @@ def _damaged(body: bytes, chance: random.Random) -> bytes:
             body.replace(b'"spec"', b'"metadata"', 1),
             body.replace(b"{", b'{"a":1,"a":2,', 1),
             b"[" * 3000 + body,
+            body.replace(b'"spec":', b'"spec":' + b'{"a":' * 400, 1).replace(b"}", b"}" * 401, 1),
+            body.replace(b'"spec":', b'"status":[' + b"{}," * 250_000 + b'{}],"spec":', 1),
+            body.replace(b'"spec":', b'"status":[' + b" [ ] ," * 100_000 + b'0],"spec":', 1),
+            body.replace(b'"name":"', b'"name":"' + b"n" * 1_000_000, 1),
+            body.replace(b'"kind":"', b'"kind":"' + b"K" * 1_000_000, 1),
         )
     )
 
@@ -231,7 +256,8 @@ async def run(count: int, *, seed: int) -> Outcome:
         "query_string": b"timeout=5s",
         "headers": [(b"content-type", b"application/json")],
     }
-    for path, body in bodies(count, seed):
+    before = 0.0
+    for number, (path, body) in enumerate(bodies(count, seed)):
         sent: list[dict[str, Any]] = []
 
         async def receive(body: bytes = body) -> dict[str, Any]:
@@ -243,6 +269,9 @@ async def run(count: int, *, seed: int) -> Outcome:
         begin = time.thread_time()
         await served({**scope, "path": path}, receive, send)
         outcome.slowest = max(outcome.slowest, time.thread_time() - begin)
+        if number % LOOK_EVERY == 0:
+            before = before or _mebibytes()
+            outcome.most_mebibytes = max(outcome.most_mebibytes, _mebibytes() - before)
         status = sent[0]["status"]
         outcome.statuses[status] += 1
         if status >= 500 or len(outcome.failures) > 20:
@@ -251,5 +280,24 @@ async def run(count: int, *, seed: int) -> Outcome:
     return outcome
 
 
+def _mebibytes() -> float:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
+
+
+def main() -> None:
+    given = argparse.ArgumentParser()
+    given.add_argument("--hours", type=float, default=0.1)
+    given.add_argument(
+        "--seed", type=int, default=1000, help="of the first ten thousand; the next have the next"
+    )
+    options = given.parse_args()
+    end = time.monotonic() + options.hours * 3600
+    for seed in itertools.count(options.seed):
+        outcome = asyncio.run(run(10_000, seed=seed))
+        print(seed, outcome, flush=True)  # noqa: T201 - a program
+        if outcome.problems or time.monotonic() > end:
+            raise SystemExit("\n".join(outcome.problems))
+
+
 if __name__ == "__main__":
-    print(asyncio.run(run(int(sys.argv[1]), seed=int(sys.argv[2]) if sys.argv[2:] else 1)))  # noqa: T201 - a program
+    main()

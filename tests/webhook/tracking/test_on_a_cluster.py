@@ -288,7 +288,11 @@ def test_two_applications_that_list_one_object_are_named_and_nothing_is_added(tr
 def test_the_administrators_word_owns_what_nobody_lists_and_keeps_it_from_pruning(guarded: Guarded) -> None:
     namespace = guarded.cluster.create_namespace(labels={names.TIPHYS_TRACKING: names.ENABLED})
     guarded.kubectl("annotate", "namespace", namespace, f"{names.TIPHYS_TRACKING_APPLICATION}=shop")
-    expected = {names.TRACKING_ID: f"shop:/Secret:{namespace}/some-secret", names.SYNC_OPTIONS: "Prune=false"}
+    expected = {
+        names.TRACKING_ID: f"shop:/Secret:{namespace}/some-secret",
+        names.SYNC_OPTIONS: "Prune=false",
+        names.COMPARE_OPTIONS: "IgnoreExtraneous",
+    }
     Tracked(guarded, namespace).becomes(secret(), ({}, expected))
     guarded.cluster.drop_namespace(namespace)
 

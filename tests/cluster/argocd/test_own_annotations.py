@@ -1,0 +1,113 @@
+"""The list of annotations that Argo CD writes for itself, beside what its components really wrote."""
+
+import http.client
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from argocd import names
+from argocd.judging.ratchet import PASSING_ANNOTATIONS
+from scripts.cluster.argocd.components import Component
+from scripts.cluster.argocd.installation import NAMESPACE
+from tests.cluster.argocd.steered import Scene, Steered, config_map
+from tests.webhook.guarded_cluster import until
+
+FORGE = "https://forge.example.test/shop"
+BY_NOTIFICATIONS = {names.NOTIFIED}
+"""Its controller needs somewhere to send to and is not part of the rig."""
+
+pytestmark = pytest.mark.timeout(300)
+
+
+class Watch:
+    """The annotations that objects of one kind had at any time."""
+
+    def __init__(self, output: Path) -> None:
+        self._output = output
+
+    def keys(self, name: str) -> set[str]:
+        return {
+            key
+            for thing in self._objects()
+            if thing["metadata"]["name"] == name
+            for key in thing["metadata"].get("annotations", {})
+        }
+
+    def _objects(self) -> Iterator[dict[str, dict[str, str]]]:
+        text, decoder, place = self._output.read_text(), json.JSONDecoder(), 0
+        while (place := text.find("{", place)) >= 0:
+            try:
+                thing, place = decoder.raw_decode(text, place)
+            except json.JSONDecodeError:  # the last is half written
+                return
+            yield thing
+
+
+@contextmanager
+def watched(steered: Steered, plural: str, folder: Path) -> Iterator[Watch]:
+    output = folder / plural
+    words = ("get", f"{plural}.argoproj.io", "-n", NAMESPACE, "--watch", "-o", "json")
+    with output.open("wb") as file:
+        process = subprocess.Popen(steered.cluster.kubectl_command(*words), stdout=file)
+        try:
+            yield Watch(output)
+        finally:
+            process.kill()
+            process.wait(timeout=10)
+
+
+def push(steered: Steered) -> None:
+    """What a forge tells the ApplicationSet controller."""
+    pid = steered.cluster.pids[Component.APPLICATION_SETS]
+    arguments = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    [address] = [word.partition("=")[2] for word in arguments if word.startswith("--webhook-addr=")]
+    body = {
+        "ref": "refs/heads/main",
+        "before": "0" * 40,
+        "after": "1" * 40,
+        "repository": {"html_url": FORGE, "default_branch": "main", "id": 1},
+        "commits": [],
+    }
+    connection = http.client.HTTPConnection(address, timeout=10)
+    headers = {"X-GitHub-Event": "push", "Content-Type": "application/json"}
+    connection.request("POST", "/api/webhook", json.dumps(body), headers)
+    assert connection.getresponse().status == http.client.OK
+    connection.close()
+
+
+def test_what_components_wrote_is_what_passes(scene: Scene, tmp_path: Path) -> None:
+    steered = scene.steered
+    application_set = {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "ApplicationSet",
+        "metadata": {"name": scene.name},
+        "spec": {
+            "goTemplate": True,
+            "generators": [{"git": {"repoURL": FORGE, "revision": "main", "directories": [{"path": "*"}]}}],
+            "template": {
+                "metadata": {"name": f"{scene.name}-{{{{.path.basename}}}}"},
+                "spec": scene.specification(path="shop"),
+            },
+        },
+    }
+    applied = {names.LAST_APPLIED}
+    with (
+        watched(steered, "applications", tmp_path) as applications,
+        watched(steered, "applicationsets", tmp_path) as sets,
+    ):
+        steered.apply(scene.application(), application_set)
+        until(lambda: applications.keys(scene.name) and sets.keys(scene.name), what="both are seen")
+        steered.cli("app", "sync", scene.name, "--timeout", "50")
+        for kind in ("--refresh", "--hard-refresh"):
+            scene.repository.commit({"shop/prices.json": config_map("prices", tea=kind)})
+            steered.cli("app", "get", scene.name, kind)
+        steered.cli("app", "sync", scene.name, "--timeout", "50")
+        push(steered)
+        until(lambda: sets.keys(scene.name) - applied, what="the set is asked")
+        written = (applications.keys(scene.name) | sets.keys(scene.name)) - applied
+
+    assert written == set(PASSING_ANNOTATIONS) - BY_NOTIFICATIONS

@@ -1,0 +1,63 @@
+"""A worker whose loop hangs is killed and replaced while the other serves."""
+
+import contextlib
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.webhook.conftest import Server, post, read_response, review
+
+StartServer = Callable[..., Server]
+
+KILLED_SECONDS = 5.0
+SERVING_SECONDS = 10.0
+
+
+def until(told: Callable[[], bool], *, seconds: float, what: str) -> float:
+    begin = time.monotonic()
+    while not told():
+        assert time.monotonic() - begin < seconds, f"{what}: not after {seconds:g} s"
+        time.sleep(0.02)
+    return time.monotonic() - begin
+
+
+def answers(server: Server) -> bool:
+    with server.connect(timeout=2) as connection:
+        connection.sendall(post("/validate", review()))
+        return read_response(connection)[0] == 200
+
+
+def processor_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_worker_that_hangs_is_replaced_while_the_other_serves(start_server: StartServer) -> None:
+    server = start_server(workers=2)
+    until(lambda: len(server.workers) == 2, seconds=SERVING_SECONDS, what="two workers")
+    before = {pid: processor_seconds(pid) for pid in server.workers}
+    with server.connect() as caught:
+        caught.sendall(post("/hang", review()))
+        until(
+            lambda: any(processor_seconds(pid) - spent > 0.3 for pid, spent in before.items()),
+            seconds=KILLED_SECONDS,
+            what="a worker hangs",
+        )
+        hanging = max(before, key=lambda pid: processor_seconds(pid) - before[pid])
+        begin, served = time.monotonic(), 0
+        while hanging in server.workers:
+            assert time.monotonic() - begin < KILLED_SECONDS, "the worker still hangs"
+            assert answers(server)
+            served += 1
+        assert served > 10
+        with contextlib.suppress(OSError):
+            assert caught.recv(1) == b""
+    until(lambda: len(server.workers) == 2, seconds=SERVING_SECONDS - KILLED_SECONDS, what="a successor")
+    (successor,) = set(server.workers) - set(before)
+    spent = processor_seconds(successor)
+    until(
+        lambda: answers(server) and processor_seconds(successor) > spent + 0.01,
+        seconds=SERVING_SECONDS,
+        what="the successor serves",
+    )

@@ -1,0 +1,136 @@
+"""Whose review is worked on next: judging is synchronous, so that a costly one makes all others of its worker wait.
+
+An address whose reviews have been cheap is served as it comes. All others wait in a lane of their own, of which one
+goes at a time, the cheapest address first, and after each the loop looks at what has come meanwhile. So one costly
+review at most is before an API server's, however many strangers send some.
+"""
+
+import asyncio
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from types import TracebackType
+
+CHEAP_SECONDS = 0.02
+"""Of the processor: ten times what most reviews take."""
+LONG_SECONDS = 0.005
+"""After work of this length others may have come."""
+HALF_LIFE_SECONDS = 30.0
+"""In which a past cost counts for half: after a second's work an address waits behind others for minutes."""
+ADDRESSES = 1024
+LOOKS = 4
+"""Turns of the loop from a packet on the wire to the review in it: a reading and three wakings."""
+
+UNKNOWN = float("inf")
+
+
+class Turns:
+    def __init__(
+        self,
+        *,
+        processor: Callable[[], float] = time.thread_time,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.processor = processor
+        self._clock = clock
+        self._costs: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._cheap: deque[asyncio.Future[None]] = deque()
+        self._costly: dict[asyncio.Future[None], str] = {}
+        self._given = False
+        """To one of the costly ones, which has not worked yet."""
+        self._looking = False
+
+    def turn(self, address: str) -> "Turn":
+        return Turn(self, address)
+
+    def cost(self, address: str) -> float:
+        """The most that one of its reviews has cost lately; nobody knows yet what a newcomer's will."""
+        known = self._costs.get(address)
+        if known is None:
+            return UNKNOWN
+        return float(known[0] * 0.5 ** ((self._clock() - known[1]) / HALF_LIFE_SECONDS))
+
+    def must_wait(self, address: str) -> bool:
+        if self._looking:
+            return True
+        return bool(self._costly or self._given) and self.cost(address) >= CHEAP_SECONDS
+
+    async def wait(self, turn: "Turn") -> None:
+        mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self.cost(turn.address) < CHEAP_SECONDS:
+            self._cheap.append(mine)
+        else:
+            turn.given = True
+            self._costly[mine] = turn.address
+        try:
+            await mine
+        except asyncio.CancelledError:
+            if self._costly.pop(mine, None) is None and turn.given:
+                self._go_on()  # it was its turn
+            raise
+
+    def worked(self, turn: "Turn", seconds: float) -> None:
+        if seconds > self.cost(turn.address) or turn.address not in self._costs:
+            self._costs[turn.address] = (seconds, self._clock())
+            self._costs.move_to_end(turn.address)
+            if len(self._costs) > ADDRESSES:
+                self._costs.popitem(last=False)
+        if seconds > LONG_SECONDS:
+            self._given = False if turn.given else self._given
+            self._looking = True
+            asyncio.get_running_loop().call_soon(self._look, LOOKS)
+        elif turn.given:
+            self._go_on()
+
+    def _look(self, times: int) -> None:
+        while self._cheap:
+            _wake(self._cheap.popleft())
+        self._looking = times > 1
+        if self._looking:
+            asyncio.get_running_loop().call_soon(self._look, times - 1)
+        elif not self._given:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """With the next of the costly ones, if there is one."""
+        self._given = bool(self._costly)
+        if self._given:
+            first = min(self._costly, key=lambda waiting: self.cost(self._costly[waiting]))
+            del self._costly[first]
+            _wake(first)
+
+
+def _wake(waiting: "asyncio.Future[None]") -> None:
+    if not waiting.done():
+        waiting.set_result(None)
+
+
+class Turn(AbstractContextManager[None]):
+    """Around work that does not wait; `wait` before it where `must_wait`."""
+
+    __slots__ = ("_begin", "_turns", "address", "given")
+
+    def __init__(self, turns: Turns, address: str) -> None:
+        self._turns = turns
+        self.address = address
+        self.given = False
+        self._begin = 0.0
+
+    @property
+    def must_wait(self) -> bool:
+        return self._turns.must_wait(self.address)
+
+    async def wait(self) -> None:
+        await self._turns.wait(self)
+
+    def __enter__(self) -> None:
+        self._begin = self._turns.processor()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._turns.worked(self, self._turns.processor() - self._begin)
