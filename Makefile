@@ -26,7 +26,7 @@ help: ## this list
 	@$(INSTALL) --no-build-isolation --editable .
 	@touch $@
 
-run: .venv/running ## the demonstration: ends with Ctrl-C; ARGS=--cluster: on real local API servers
+run: .venv/running ## the demonstration: ends with Ctrl-C; ARGS=--cluster: on real local API servers, --argocd: with a real Argo CD
 	@$(BIN)/python -m cli demo $(ARGS)
 
 test: .venv/ready ## all tests, those on a real API server and a real Argo CD included

@@ -106,11 +106,12 @@ async def arrived(
     *,
     namespace: str = ARGOCD,
     holds: Callable[[Object], Any] = bool,
+    seconds: float = ARRIVE_SECONDS,
 ) -> Object:
     """Watches until the object is there and as it should be."""
     with contextlib.suppress(TimeoutError):
         async with (
-            asyncio.timeout(ARRIVE_SECONDS),
+            asyncio.timeout(seconds),
             aclosing(store.watch(resource, namespace=namespace, resource_version="0")) as events,
         ):
             async for event in events:
@@ -122,7 +123,7 @@ async def arrived(
                     continue
                 if holds(thing):
                     return thing
-    raise SurroundingsError(f"{resource.kind} {name} did not arrive within {ARRIVE_SECONDS:g} s")
+    raise SurroundingsError(f"{resource.kind} {name} did not arrive within {seconds:g} s")
 
 
 def project(name: str, *, labels: dict[str, str] | None = None, **spec: Any) -> Object:
@@ -130,6 +131,15 @@ def project(name: str, *, labels: dict[str, str] | None = None, **spec: Any) -> 
         "apiVersion": APP_PROJECTS.api_version,
         "kind": APP_PROJECTS.kind,
         "metadata": {"name": name, "namespace": ARGOCD, **({"labels": labels} if labels else {})},
+        "spec": spec,
+    }
+
+
+def application(name: str, *, namespace: str, **spec: Any) -> Object:
+    return {
+        "apiVersion": APPLICATIONS.api_version,
+        "kind": APPLICATIONS.kind,
+        "metadata": {"name": name, "namespace": namespace},
         "spec": spec,
     }
 

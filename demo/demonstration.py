@@ -5,13 +5,14 @@ import sys
 import tempfile
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 import click
 
 from argocd.agents.vocabulary import Mode
-from demo.clusters import AUTONOMOUS, MANAGED, DemoClusters, EmbeddedClusters
+from demo.clusters import AUTONOMOUS, CONTROL_PLANE, MANAGED, DemoClusters, EmbeddedClusters
 from demo.control_socket import control_socket
 from demo.embedded_webhook import embedded_webhook
 from demo.local_clusters import LocalClusters, local_clusters
@@ -30,6 +31,12 @@ Three clusters start on this machine: {CLUSTERS}. Each is a real kube-apiserver 
 controllers and no nodes. The webhook is registered with the control plane and runs under gunicorn; the
 principal and the agents speak gRPC with mutual TLS. All listen on loopback only."""
 
+ARGO_CD = f"""\
+Three clusters start on this machine: {CLUSTERS}. Each is a real kube-apiserver with RBAC and what manifests/ has for it. The control
+plane has Argo CD's server and no application controller, {MANAGED} has a whole Argo CD of its own without its pages, and
+both have the controllers of Kubernetes that it needs; there are no nodes. The webhook is registered with the control
+plane and runs under gunicorn; the principal and the agents speak gRPC with mutual TLS. All listen on loopback only."""
+
 MISTAKEN = '{"kind": "AppProject", "metadata": {"name": "mine"}, "spec": {"sourceRepos": ["!*"]}}'
 TRY = f"""\
 In another terminal:
@@ -38,11 +45,22 @@ In another terminal:
 TAKEN = "Another demonstration of yours is running: `tiphys demo apply` and `get` talk to that one."
 
 
-async def demonstrate(running: Running, *, once: bool, local: bool) -> None:
+class Stage(StrEnum):
+    """Where the story is told."""
+
+    EMBEDDED = "embedded"
+    LOCAL = "local"
+    LOCAL_WITH_ARGO_CD = "local with Argo CD"
+
+
+INTRODUCTIONS = {Stage.EMBEDDED: EMBEDDED, Stage.LOCAL: LOCAL, Stage.LOCAL_WITH_ARGO_CD: ARGO_CD}
+
+
+async def demonstrate(running: Running, *, once: bool, stage: Stage) -> None:
     with tempfile.TemporaryDirectory(prefix="tiphys-demo-") as folder:
         # What the story set up is taken down here, where Ctrl-C does not reach.
         async with AsyncExitStack() as stack:
-            shown = _show(running, stack, Path(folder), once=once, local=local)
+            shown = _show(running, stack, Path(folder), once=once, stage=stage)
             await _until_stopped(running, shown)
 
 
@@ -61,11 +79,14 @@ async def _until_stopped(running: Running, shown: Coroutine[Any, Any, None]) -> 
         story.result()
 
 
-async def _show(running: Running, stack: AsyncExitStack, folder: Path, *, once: bool, local: bool) -> None:
-    click.echo(LOCAL if local else EMBEDDED)
+async def _show(running: Running, stack: AsyncExitStack, folder: Path, *, once: bool, stage: Stage) -> None:
+    click.echo(INTRODUCTIONS[stage])
     clusters: DemoClusters
-    if local:
-        clusters = local_ones = await stack.enter_async_context(local_clusters(folder))
+    repository = ""
+    if stage is not Stage.EMBEDDED:
+        argocd = stage is Stage.LOCAL_WITH_ARGO_CD
+        clusters = local_ones = await stack.enter_async_context(local_clusters(folder, argocd=argocd))
+        repository = local_ones.servers[MANAGED].repository
         await prepare(clusters)
         webhook = await stack.enter_async_context(local_webhook(local_ones, folder=folder))
     else:
@@ -76,7 +97,7 @@ async def _show(running: Running, stack: AsyncExitStack, folder: Path, *, once: 
     await fleet.start_principal(agents=(MANAGED, AUTONOMOUS))
     await fleet.start_agent(MANAGED, mode=Mode.MANAGED)
     await fleet.start_agent(AUTONOMOUS, mode=Mode.AUTONOMOUS)
-    await Story(clusters, webhook=webhook, fleet=fleet).tell()
+    await Story(clusters, webhook=webhook, fleet=fleet, repository=repository).tell()
     if once:
         return
     click.echo(f"\nThe webhook's status page: {webhook.page}")
@@ -102,3 +123,8 @@ def _tell_kubeconfigs(clusters: LocalClusters) -> None:
     for name, server in clusters.servers.items():
         click.echo(f"  {name:<14}{server.kubeconfig}")
     click.echo(f"A kubectl of their version: {server.kubectl}")
+    hub = clusters.servers[CONTROL_PLANE]
+    if hub.argocd_server:
+        click.echo(f"Argo CD: http://{hub.argocd_server}, user admin, password in {hub.argocd_password}")
+        folder = clusters.servers[MANAGED].repository.removeprefix("file://")
+        click.echo(f"What it deploys, to commit to: git -C {folder}")

@@ -31,6 +31,8 @@ from tiphys.errors import CallError, SurroundingsError
 ROOT = Path(__file__).parents[1]
 CLUSTER_SCRIPT = ROOT / "scripts" / "cluster" / "__main__.py"
 OVERLAYS = {CONTROL_PLANE: "control-plane", MANAGED: "workload-managed", AUTONOMOUS: "workload-autonomous"}
+ARGOCD_PARTS = {CONTROL_PLANE: "hub", MANAGED: "workload"}
+"""What of Argo CD runs where, as scripts/cluster calls it; the third cluster's has nothing to do in the story."""
 END_SECONDS = 15.0
 CLUSTER_ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
 CLUSTER_ROLE_BINDINGS = Resource(
@@ -44,6 +46,12 @@ class LocalServer:
 
     kubeconfig: Path
     kubectl: Path
+    argocd_server: str = ""
+    """Host and port of its Argo CD, where one runs; `argocd_password` is the file with the administrator's password,
+    `repository` one that it can deploy from.
+    """
+    argocd_password: str = ""
+    repository: str = ""
 
 
 class LocalClusters(DemoClusters):
@@ -77,14 +85,16 @@ def check_source_checkout() -> None:
 
 
 @asynccontextmanager
-async def local_clusters(folder: Path) -> AsyncIterator[LocalClusters]:
-    """All three with the accounts, rights and settings of manifests/; gone at the end."""
+async def local_clusters(folder: Path, *, argocd: bool) -> AsyncIterator[LocalClusters]:
+    """All three with the accounts, rights and settings of manifests/; gone at the end. A real Argo CD runs on two."""
     async with AsyncExitStack() as stack:
         processes: list[Process] = []
         stack.push_async_callback(_end_all, processes)
         # The first time ever it builds for minutes, and says so.
-        await _run_process(processes, *_cluster_command("ensure"), what="preparing")
-        found = await asyncio.gather(*(_start_server(processes) for _ in NAMESPACES_OF))
+        parts = ARGOCD_PARTS if argocd else {}
+        ensure = _cluster_command("ensure", *(["--argocd"] if argocd else []))
+        await _run_process(processes, *ensure, what="preparing")
+        found = await asyncio.gather(*(_start_server(processes, parts.get(name)) for name in NAMESPACES_OF))
         servers = dict(zip(NAMESPACES_OF, found, strict=True))
         stores = {
             cluster: await LiveStore.connect(kubeconfig=one.kubeconfig) for cluster, one in servers.items()
@@ -95,19 +105,20 @@ async def local_clusters(folder: Path) -> AsyncIterator[LocalClusters]:
         yield clusters
 
 
-def _cluster_command(word: str) -> tuple[str, ...]:
-    return (sys.executable, "-m", "scripts.cluster", word)
+def _cluster_command(*words: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", "scripts.cluster", *words)
 
 
-async def _start_server(processes: list[Process]) -> LocalServer:
-    process = await start_process(*_cluster_command("lend"), stdout=PIPE)
+async def _start_server(processes: list[Process], part: str | None) -> LocalServer:
+    argocd = ("--argocd", part) if part else ()
+    process = await start_process(*_cluster_command("lend", *argocd), stdout=PIPE)
     processes.append(process)
     assert process.stdout
     line = await process.stdout.readline()
     if not line:
         raise SurroundingsError("a local API server did not start; the reason stands above")
     told = json.loads(line)
-    return LocalServer(Path(told["kubeconfig"]), Path(told["kubectl"]))
+    return LocalServer(Path(told.pop("kubeconfig")), Path(told.pop("kubectl")), **told)
 
 
 async def _set_up(processes: list[Process], clusters: LocalClusters, cluster: str, *, folder: Path) -> None:

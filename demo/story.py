@@ -6,6 +6,7 @@ import click
 
 from argocd import names
 from argocd.agents.vocabulary import Mode
+from argocd.reading import value
 from demo.clusters import (
     ARGOCD,
     AUTONOMOUS,
@@ -15,6 +16,7 @@ from demo.clusters import (
     TEAM,
     TIPHYS,
     DemoClusters,
+    application,
     arrived,
     config_map,
     project,
@@ -23,11 +25,13 @@ from demo.clusters import (
 )
 from demo.embedded_webhook import DemoWebhook
 from demo.sidecars import DemoFleet
-from kube.resources import APP_PROJECTS, NAMESPACES
+from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, NAMESPACES
 from kube.store import Identity, Object, PatchKind
 
 ADMIN = Identity("ada", ("system:masters", "system:authenticated"))
 REPOSITORY = "https://git.example.org/web.git"
+SHOP = "shop"
+SYNC_SECONDS = 90.0  # Argo CD needs a few; three API servers and two of it may share two cores
 TEMPLATE = """\
 container:
   image: tiphys
@@ -50,14 +54,18 @@ async def prepare(clusters: DemoClusters) -> None:
 
 
 class Story:
-    def __init__(self, clusters: DemoClusters, *, webhook: DemoWebhook, fleet: DemoFleet) -> None:
+    def __init__(
+        self, clusters: DemoClusters, *, webhook: DemoWebhook, fleet: DemoFleet, repository: str = ""
+    ) -> None:
+        """With a `repository` there is a real Argo CD that deploys from it."""
         self._clusters = clusters
+        self._repository = repository
         self._webhook = webhook
         self._fleet = fleet
         self._step = 0
 
     async def tell(self) -> None:
-        steps = (
+        steps = [
             self._a_bad_project,
             self._a_misspelt_switch,
             self._a_good_project,
@@ -66,7 +74,9 @@ class Story:
             self._a_copied_id,
             self._two_installations,
             self._a_sidecar,
-        )
+        ]
+        if self._repository:
+            steps.append(self._an_application)
         for step in steps:
             await self._webhook.caught_up()
             await step()
@@ -184,6 +194,40 @@ class Story:
                     if key in spec
                 }
             )
+
+    async def _an_application(self) -> None:
+        self._title(f"An Application of the control plane is really synced, by the Argo CD of {MANAGED}.")
+        allowed = project(
+            SHOP,
+            sourceRepos=[self._repository],
+            destinations=[{"name": MANAGED, "namespace": SHOP}],
+            sourceNamespaces=[MANAGED],
+            clusterResourceWhitelist=[{"group": "", "kind": "Namespace"}],
+        )
+        await self._apply(allowed)
+        wanted = application(
+            SHOP,
+            namespace=MANAGED,
+            project=SHOP,
+            source={"repoURL": self._repository, "path": SHOP, "targetRevision": "main"},
+            destination={"name": MANAGED, "namespace": SHOP},
+            syncPolicy={"automated": {}, "syncOptions": ["CreateNamespace=true"]},
+        )
+        await self._apply(wanted)
+        stores = self._clusters.stores
+        deployed = await arrived(stores[MANAGED], CONFIG_MAPS, "prices", namespace=SHOP, seconds=SYNC_SECONDS)
+        click.echo(f"   What is in Git is on {MANAGED}:")
+        show({"configmap": "prices", "data": deployed["data"]})
+        synced = await arrived(
+            stores[CONTROL_PLANE],
+            APPLICATIONS,
+            SHOP,
+            namespace=MANAGED,
+            holds=lambda it: value(it, "status", "sync", "status") == "Synced",
+            seconds=SYNC_SECONDS,
+        )
+        click.echo("   And the control plane knows:")
+        show({"sync": synced["status"]["sync"]["status"]})
 
 
 def _web(**more: Any) -> Object:

@@ -102,8 +102,31 @@ def _own_name(generator: object) -> bool:
     )
 
 
+def _constant_name(case: Case) -> str:
+    """A name without a variable, where nothing else gives names."""
+    spec = reading.mapping(case.object, "spec")
+    name = application_sets.name_template(spec)
+    return "" if application_sets.is_templated(name) or spec.get("templatePatch") else name
+
+
+def _repeats_constant(case: Case) -> bool:
+    """Whether lists alone give the constant name to several applications."""
+    found = case.once(parameters.generated_of)
+    unnamed = (each for each in found if not reading.text(each.own, "metadata", "name"))
+    return sum(len(each.sets or ()) for each in unnamed) > 1
+
+
 def _name_repeated(case: Case) -> Iterator[Finding]:
     seen: set[str] = set()
+    constant = _constant_name(case)
+    if constant and case.once(_repeats_constant):
+        yield Finding(
+            "applicationset/name-repeated",
+            parameters.NAME,
+            f"ApplicationSet {reading.text(case.object, 'metadata', 'name')} contains applications with "
+            f"duplicate name: {constant}",
+            "Use a variable of the list in the name; Argo CD keeps the first application.",
+        )
     for path, name in parameters.generated_names(case):
         if not name or not isinstance(name, str) or path == parameters.NAME:
             continue
@@ -120,10 +143,8 @@ def _name_repeated(case: Case) -> Iterator[Finding]:
 
 def _name_constant(case: Case) -> Iterator[Finding]:
     spec = reading.mapping(case.object, "spec")
-    name = application_sets.name_template(spec)
-    if not name or application_sets.is_templated(name) or spec.get("templatePatch"):
-        return
-    if application_sets.may_give_several(spec):
+    name = _constant_name(case)
+    if name and application_sets.may_give_several(spec) and not case.once(_repeats_constant):
         counted = application_sets.gives_several(spec)
         condition = "" if counted else "if the generators give more than one, "
         yield Finding(
@@ -307,7 +328,7 @@ RULES: tuple[Rule, ...] = (
         reads=("spec.template.metadata.name", "spec.templatePatch", "spec.generators"),
         title="The applications' names differ",
         explanation="A name without a variable is the same for every result of the generators.",
-        bad=examples.application_set(name="shop"),
+        bad=examples.application_set(generators="- clusters: {}", name="shop"),
         check=_name_constant,
     ),
     _refused(

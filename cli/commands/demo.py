@@ -35,23 +35,32 @@ CLUSTER = click.option(
     is_flag=True,
     help="On real local API servers, with kubeconfigs for kubectl; needs a source checkout.",
 )
+@click.option(
+    "--argocd",
+    is_flag=True,
+    help="With --cluster: a real Argo CD too, and an Application that it syncs; needs Go, Redis and Git.",
+)
 @click.pass_context
-def command(ctx: click.Context, *, once: bool, cluster: bool) -> None:
+def command(ctx: click.Context, *, once: bool, cluster: bool, argocd: bool) -> None:
     """Tell a short story on clusters inside this process, then stay up."""
     if ctx.invoked_subcommand is not None:
         return
+    if argocd and not cluster:
+        raise CallError("--argocd starts Argo CD on real API servers: say --cluster too")
     # Whoever interrupts before the first line has seen as much as he wanted.
     with contextlib.suppress(KeyboardInterrupt):
         logs.configure(level="error")
 
         # Not at the top: apply and get need neither the webhook nor the sidecars.
-        from demo.demonstration import demonstrate  # noqa: PLC0415
+        from demo.demonstration import Stage, demonstrate  # noqa: PLC0415
         from demo.local_clusters import check_source_checkout  # noqa: PLC0415
 
+        stage = Stage.EMBEDDED
         if cluster:
             check_source_checkout()
+            stage = Stage.LOCAL_WITH_ARGO_CD if argocd else Stage.LOCAL
         run(
-            partial(demonstrate, once=once, local=cluster),
+            partial(demonstrate, once=once, stage=stage),
             grace=LEAVE_CLUSTERS_SECONDS if cluster else LEAVE_SECONDS,
         )
     click.echo(FAREWELL)

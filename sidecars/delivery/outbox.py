@@ -13,7 +13,7 @@ from argocd.agents.vocabulary import OBJECT_TARGETS, Message
 from sidecars.delivery.lanes import ORDER, Lane, Order, key_of, lane_of
 from sidecars.delivery.observers import OutboxFigures, OutboxObserver, OverflowedKeys
 from sidecars.delivery.timing import Backoff, Budget, Timing
-from sidecars.delivery.tracks import Resends, Track, TrackEntry
+from sidecars.delivery.tracks import Prerequisites, Resends, Track, TrackEntry
 from sidecars.wire.events import Event
 from tiphys.errors import CallError
 
@@ -45,8 +45,8 @@ class Outbox:
 
     __slots__ = (
         "_acknowledged", "_acknowledgements", "_budget", "_bytes", "_everything", "_heartbeat", "_incarnation",
-        "_limits", "_marks", "_number", "_observer", "_ready", "_resends", "_resent", "_sent", "_settled",
-        "_superseded", "_timing", "_tracks", "_under_way", "_waiter", "_windows", "peer",
+        "_limits", "_marks", "_number", "_observer", "_prerequisites", "_ready", "_resends", "_resent", "_sent",
+        "_settled", "_superseded", "_timing", "_tracks", "_under_way", "_waiter", "_windows", "peer",
     )  # fmt: skip
 
     def __init__(
@@ -76,6 +76,7 @@ class Outbox:
         self._acknowledgements: list[Event] = []
         self._heartbeat: Event | None = None
         self._resends = Resends(self._tracks, self._under_way)
+        self._prerequisites = Prerequisites()
         self._marks: dict[str, None] = {}
         self._everything = False
         self._bytes = 0
@@ -83,10 +84,10 @@ class Outbox:
         self._settled: asyncio.Future[None] | None = None
         self._sent = self._resent = self._acknowledged = self._superseded = 0
 
-    def add(self, event: Event) -> bool:
+    def add(self, event: Event, *, provides: str = "", needs: str = "") -> bool:
         """False where there is no room; the key is then marked. A command is also refused while its object
         is marked, since it must not arrive before the state that it was given for: who gave it keeps it, and
-        gives it again after the comparison.
+        gives it again after the comparison. What needs a name leaves after what provides it.
         """
         lane = lane_of(event)
         if lane is Lane.ACKNOWLEDGEMENT:
@@ -97,7 +98,7 @@ class Outbox:
             self._heartbeat = event
         elif not event.resource_id:
             raise CallError(f"event {event.type} for {self.peer} has no resource id: no peer would take it")
-        elif self._is_premature(event, lane) or not self._keep(event, lane):
+        elif self._is_premature(event, lane) or not self._keep(event, lane, provides=provides, needs=needs):
             return False
         self._wake()
         return True
@@ -172,6 +173,7 @@ class Outbox:
         self._tracks.clear()
         self._under_way.clear()
         self._acknowledgements.clear()
+        self._prerequisites.clear()
         self._windows = [self._limits.state_window, self._limits.command_window]
         for queue in self._ready:
             queue.clear()
@@ -196,10 +198,11 @@ class Outbox:
             superseded=self._superseded,
         )
 
-    def _keep(self, event: Event, lane: Lane) -> bool:
+    def _keep(self, event: Event, lane: Lane, *, provides: str, needs: str) -> bool:
         key = key_of(event)
         track = self._tracks.setdefault(key, Track())
-        entry = TrackEntry(event, lane=lane, number=self._number, added=self._timing.monotonic())
+        now = self._timing.monotonic()
+        entry = TrackEntry(event, lane=lane, number=self._number, added=now, needs=needs)
         waiting = track.joined_by(entry)
         dropped = [old for old in track.waiting if old not in waiting]
         fits = self._has_room(event.cost - sum(old.event.cost for old in dropped), lane)
@@ -210,12 +213,15 @@ class Outbox:
         if fits:
             self._number += 1
             self._charge(event.cost)
+            if provides and provides not in track.provides:
+                track.provides += (provides,)
+                self._prerequisites.provide(provides, key)
             self._offer(key, track)
             return True
         waiting.remove(entry)
         self._mark(key)
         if not track:
-            del self._tracks[key]
+            self._end(key, track)
         return False
 
     def _is_premature(self, event: Event, lane: Lane) -> bool:
@@ -263,6 +269,8 @@ class Outbox:
             self._count_superseded(entry)
             return self._launch(key, track, entry.window, now)
         self._resent += 1
+        for name in track.provides:  # it does not get through: others do not wait for that
+            self._release(self._prerequisites.release(name))
         self._schedule_resend(key, entry, now)
         self._observer.resent(self.peer, entry.event, entry.attempts)
         return entry.event
@@ -275,8 +283,12 @@ class Outbox:
             if track is None or track.ready is not lane:
                 continue
             track.ready = None
-            if track.waiting and track.under_way is None:
-                return self._launch(key, track, lane, now)
+            if not track.waiting or track.under_way is not None:
+                continue
+            needs = track.waiting[0].needs
+            if needs and self._prerequisites.hold(needs, key, now=now):
+                continue
+            return self._launch(key, track, lane, now)
         return None
 
     def _launch(self, key: str, track: Track, window: Lane, now: float) -> Event:
@@ -305,10 +317,29 @@ class Outbox:
         self._land(track, entry)
         if track.waiting:
             self._offer(key, track)
+            self._arrived(key, track)
         else:
-            del self._tracks[key]
+            self._end(key, track)
         self._wake()
         return entry
+
+    def _end(self, key: str, track: Track) -> None:
+        del self._tracks[key]
+        self._arrived(key, track)
+
+    def _arrived(self, key: str, track: Track) -> None:
+        now = self._timing.monotonic()
+        for name in track.provides:
+            self._release(self._prerequisites.acknowledged(name, key, more=bool(track), now=now))
+
+    def _release(self, keys: tuple[str, ...]) -> None:
+        """What has waited for others leaves, whatever comes then."""
+        for key in keys:
+            track = self._tracks.get(key)
+            if track is not None and track.waiting:
+                for entry in track.waiting:
+                    entry.needs = ""
+                self._offer(key, track)
 
     def _find(self, acknowledgement: Event) -> tuple[str, Track, TrackEntry] | None:
         order = Order.of(acknowledgement)

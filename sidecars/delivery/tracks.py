@@ -1,4 +1,4 @@
-"""The outbox's parts: what waits and what is under way for one object, and when it is sent again."""
+"""The outbox's parts: what waits and what is under way for one object, what it waits for, and when it is sent again."""
 
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
@@ -7,15 +7,18 @@ from argocd.agents.vocabulary import Message
 from sidecars.delivery.lanes import Lane, compact, supersedes
 from sidecars.wire.events import Event
 
+HOLD_SECONDS = 5.0  # as long as it takes until what was not acknowledged is sent again
+
 
 class TrackEntry:
-    __slots__ = ("added", "attempts", "due", "event", "lane", "number", "window")
+    __slots__ = ("added", "attempts", "due", "event", "lane", "needs", "number", "window")
 
-    def __init__(self, event: Event, *, lane: Lane, number: int, added: float) -> None:
+    def __init__(self, event: Event, *, lane: Lane, number: int, added: float, needs: str = "") -> None:
         self.event = event
         self.lane = lane
         self.number = number
         self.added = added
+        self.needs = needs
         self.attempts = 0
         self.due = 0.0
         self.window = lane
@@ -28,12 +31,13 @@ class TrackEntry:
 class Track:
     """The events of one object; it exists only while there are any."""
 
-    __slots__ = ("ready", "under_way", "waiting")
+    __slots__ = ("provides", "ready", "under_way", "waiting")
 
     def __init__(self) -> None:
         self.waiting: list[TrackEntry] = []
         self.under_way: TrackEntry | None = None
         self.ready: Lane | None = None  # in whose queue the key stands
+        self.provides: tuple[str, ...] = ()  # names that others' events may need
 
     def __bool__(self) -> bool:
         return bool(self.waiting) or self.under_way is not None
@@ -117,3 +121,47 @@ class Resends:
             entry = self._tracks[key].under_way
             assert entry is not None
             yield key, entry
+
+
+class Prerequisites:
+    """What leaves only when something else is acknowledged: an Application when its project and repositories are there.
+
+    By a name that both are given: keys with something to acknowledge, and keys that wait for them. Nobody waits for
+    long: what does not get through within a moment may be in trouble of its own.
+    """
+
+    __slots__ = ("_held", "_providers", "_since")
+
+    def __init__(self) -> None:
+        self._providers: dict[str, set[str]] = {}
+        self._held: dict[str, dict[str, None]] = {}
+        self._since: dict[str, float] = {}
+
+    def provide(self, name: str, key: str) -> None:
+        self._providers.setdefault(name, set()).add(key)
+
+    def hold(self, name: str, key: str, *, now: float) -> bool:
+        """Whether the key has to wait; it is then among those that are released."""
+        if name not in self._providers:
+            return False
+        self._held.setdefault(name, {})[key] = None
+        self._since.setdefault(name, now)
+        return True
+
+    def acknowledged(self, name: str, key: str, *, more: bool, now: float) -> tuple[str, ...]:
+        """Who need not wait any longer; with `more` the key has something else to send."""
+        providers = self._providers.get(name)
+        if providers is not None and not more:
+            providers.discard(key)
+            if not providers:
+                del self._providers[name]
+                return self.release(name)
+        return self.release(name) if now - self._since.get(name, now) > HOLD_SECONDS else ()
+
+    def release(self, name: str) -> tuple[str, ...]:
+        self._since.pop(name, None)
+        return tuple(self._held.pop(name, ()))
+
+    def clear(self) -> None:
+        for names in (self._providers, self._held, self._since):
+            names.clear()

@@ -225,9 +225,10 @@ class Link:
         """The peer is one of ours."""
         return capabilities.RANGES in self.extensions
 
-    def send(self, event: Event) -> bool:
+    def send(self, event: Event, *, provides: str = "", needs: str = "") -> bool:
+        """What needs a name leaves when what provides it has arrived."""
         self.figures.sent.inc()
-        taken = self.outbox.add(trace_context.carried(event))
+        taken = self.outbox.add(trace_context.carried(event), provides=provides, needs=needs)
         self.per_peer.sent(event, taken=taken)
         return taken
 

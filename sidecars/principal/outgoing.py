@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from argocd import names
 from argocd.agents import ignore_sync
 from argocd.agents.messages import (
     Sending,
@@ -13,7 +14,8 @@ from argocd.agents.messages import (
 )
 from argocd.agents.routing import is_autonomous_mirror, project_of_repository
 from argocd.agents.vocabulary import Message, Mode, Target
-from argocd.reading import text, value
+from argocd.applications.sources import project_of
+from argocd.reading import mapping, text, value
 from kube.store import Object
 from sidecars.mirroring.drift import DriftGuard, key_of
 from sidecars.mirroring.kinds import APPLICATION, PROJECT, RESTORED, SyncedKind
@@ -27,6 +29,7 @@ from tiphys import logs
 
 log = logs.get_logger()
 
+_STATE = frozenset({Message.CREATE, Message.SPEC_UPDATE})
 # As argocd-agent: keys and operations do not say which principal sent them.
 _WITHOUT_UID = frozenset({Message.SET_OPERATION, Message.TERMINATE_OPERATION})
 
@@ -34,11 +37,16 @@ _WITHOUT_UID = frozenset({Message.SET_OPERATION, Message.TERMINATE_OPERATION})
 class Sender:
     """Sendings into outboxes. Copies that several agents share are encoded once."""
 
-    def __init__(self, known_agents: KnownAgents, *, principal_uid: str) -> None:
+    def __init__(self, known_agents: KnownAgents, *, principal_uid: str, namespace: str) -> None:
         self._known_agents = known_agents
         self._uid = principal_uid
+        self._namespace = namespace
 
-    def send(self, sendings: Iterable[Sending], *, extensions: Mapping[str, str] | None = None) -> None:
+    def send(self, sendings: Iterable[Sending], *, extensions: Mapping[str, str] | None = None) -> bool:
+        """Whether there was room for all. An Application leaves when its project and repositories are there: Argo CD
+        calls it invalid otherwise, until it looks again.
+        """
+        fits = True
         # The objects are kept with their events: an id is good only as long as its object lives.
         made: dict[tuple[int, Message], tuple[Any, Event]] = {}
         for sending in sendings:
@@ -52,11 +60,29 @@ class Sender:
             if place not in made:
                 made[place] = (sending.object, self.event(sending, extensions=extensions))
             event = made[place][1]
-            if not agent.link.send(event) and operates:
-                agent.operations.found_no_room(sending.object)
+            provides, needs = self._projects(sending)
+            if not agent.link.send(event, provides=provides, needs=needs):
+                fits = False
+                if operates:
+                    agent.operations.found_no_room(sending.object)
             if logs.debugs():
                 fields = {logs.OPERATION: sending.message.word, logs.KIND: sending.target.value}
                 log.debug("told", **{logs.AGENT: sending.agent, logs.KEY: event.subject}, **fields)
+        return fits
+
+    def _projects(self, sending: Sending) -> tuple[str, str]:
+        """The project that it brings, or helps to bring, and the one that it needs."""
+        if sending.message not in _STATE:
+            return "", ""
+        match sending.target:
+            case Target.PROJECT:
+                return text(sending.object, "metadata", "name"), ""
+            case Target.REPOSITORY:
+                return project_of_repository(sending.object, argocd_namespace=self._namespace), ""
+            case Target.APPLICATION:
+                return "", project_of(mapping(sending.object, "spec"))
+            case _:
+                return "", ""
 
     def give(self, agent: KnownAgent, application: Object) -> None:
         """The operation of an Application."""
@@ -110,6 +136,7 @@ class PrincipalOutgoing:
         agents = self._hub_state.agents
         self._watch_over(PROJECT, old, new)
         self._sender.send(project_sendings(old, new, agents=agents))
+        self._refresh_applications(old, new)
         if old is not None and new is not None and strands_its_deletion(old, new):
             self._strip_finalizers(PROJECT, new)
         name = text(new or old, "metadata", "name")
@@ -118,6 +145,17 @@ class PrincipalOutgoing:
             before, after = agents.for_project(old), agents.for_project(new)
             for secret in secrets:
                 self._tell_repository(secret, secret, sent_to=before, reached=after)
+
+    def _refresh_applications(self, old: Object | None, new: Object | None) -> None:
+        """Applications that an agent has without this project: the two are watched apart, so the later may come first."""
+        if new is None:
+            return
+        name = text(new, "metadata", "name")
+        for agent in self._hub_state.agents.for_change(old, new).gained:
+            for application in self._hub_state.applications_of(agent):
+                if project_of(mapping(application, "spec")) == name:
+                    told = refreshed(application)
+                    self._sender.send([Sending(agent, Message.SPEC_UPDATE, Target.APPLICATION, told)])
 
     def _repository(self, old: Object | None, new: Object | None) -> None:
         sent_to = self._agents_of(old)
@@ -204,3 +242,12 @@ class PrincipalOutgoing:
             )
 
         self._workqueue.put(("finalizers", *key_of(kind, item)), strip)
+
+
+def refreshed(application: Object) -> Object:
+    """With the annotation that has Argo CD look again; operations are given by messages of their own."""
+    metadata = application["metadata"]
+    annotations = {**mapping(metadata, "annotations"), names.REFRESH: "normal"}
+    told = {**application, "metadata": {**metadata, "annotations": annotations}}
+    told.pop("operation", None)
+    return told

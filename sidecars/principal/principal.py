@@ -81,7 +81,7 @@ class Principal:
         writer = MirrorWriter(store)
         self._workqueue = WorkQueue(timing=timing)
         self.guard = DriftGuard(writer=writer, workqueue=self._workqueue, limit=GUARDED_BYTES)
-        sender = Sender(self.known_agents, principal_uid=principal_uid)
+        sender = Sender(self.known_agents, principal_uid=principal_uid, namespace=settings.namespace)
         self._outgoing = PrincipalOutgoing(
             self.hub_state,
             self.known_agents,

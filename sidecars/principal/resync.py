@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
-from argocd import names
 from argocd.agents.checksums import ResourceKey, inventory_checksum, resource_key
 from argocd.agents.identity import is_managed
 from argocd.agents.messages import Sending
@@ -19,7 +18,7 @@ from argocd.agents.resync import (
 )
 from argocd.agents.routing import AgentMapping
 from argocd.agents.vocabulary import Message, Mode, Target
-from argocd.reading import mapping, value
+from argocd.reading import value
 from kube.store import Object
 from sidecars.delivery.comparison import Difference
 from sidecars.mirroring.drift import DriftGuard
@@ -31,7 +30,7 @@ from sidecars.mirroring.resync_events import ResyncEvents, resync_message
 from sidecars.principal.agents import KnownAgent
 from sidecars.principal.incoming import RefusedEventError
 from sidecars.principal.operations import place_of
-from sidecars.principal.outgoing import Sender
+from sidecars.principal.outgoing import Sender, refreshed
 from sidecars.principal.state import HubState
 from sidecars.wire.events import Event
 from tiphys import logs
@@ -99,7 +98,7 @@ class PrincipalResync(Resync[KnownAgent]):
         if item is None:
             return True  # gone meanwhile, and told so
         message = Message.CREATE if kind is APPLICATION else Message.SPEC_UPDATE
-        return agent.link.send(self._sender.event(_without_operation(agent, message, kind, item)))
+        return self._sender.send([_without_operation(agent, message, kind, item)])
 
     def give_operations(self, agent: KnownAgent) -> bool:
         """Whether there was room for all that are due."""
@@ -110,8 +109,9 @@ class PrincipalResync(Resync[KnownAgent]):
     def repair(self, agent: KnownAgent, differences: list[Difference]) -> None:
         """By what holds now: the comparison may be older than a change."""
         naming = self._hub_state.naming(Mode.MANAGED)
-        for difference in differences:
-            kind, name, namespace = naming.parsed(difference.key)
+        found = [(difference, *naming.parsed(difference.key)) for difference in differences]
+        # Applications last: of what is sent together they wait for what they need.
+        for difference, kind, name, namespace in sorted(found, key=lambda each: each[1] is APPLICATION):
             expected = self._hub_state.expected(agent.name, kind, name, namespace)
             message = Message.CREATE if difference.theirs is None else Message.SPEC_UPDATE
             if expected is None:
@@ -185,10 +185,7 @@ class PrincipalResync(Resync[KnownAgent]):
         application = self._hub_state.expected(agent.name, APPLICATION, name, namespace)
         if application is None:
             return
-        metadata = application["metadata"]
-        annotations = {**mapping(metadata, "annotations"), names.REFRESH: "normal"}
-        refreshed = {**application, "metadata": {**metadata, "annotations": annotations}}
-        self._tell(agent, Message.SPEC_UPDATE, APPLICATION, refreshed)
+        self._tell(agent, Message.SPEC_UPDATE, APPLICATION, refreshed(application))
 
     def _namespace(self, request: UpdateRequest) -> str:
         by_namespace = self._hub_state.settings.mapped_by is AgentMapping.NAMESPACE

@@ -27,9 +27,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def demonstration(folder: Path) -> Iterator[subprocess.Popen[str]]:
+def demonstration(folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        [*TIPHYS, "demo", "--cluster"],
+        [*TIPHYS, "demo", "--cluster", *words],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -67,8 +67,8 @@ def interrupt(process: subprocess.Popen[str]) -> tuple[str, str]:
 
 
 def left_behind(folder: Path) -> list[str]:
-    """Files, and processes that were started with this folder for temporary files."""
-    mark = f"TMPDIR={folder}\0".encode()
+    """Files, and processes that were started with this folder, or one inside, for temporary files."""
+    mark = f"TMPDIR={folder}".encode()
     found = [str(path) for path in folder.iterdir()]
     for environment in Path("/proc").glob("[0-9]*/environ"):
         try:

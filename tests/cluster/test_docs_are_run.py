@@ -31,6 +31,7 @@ SECONDS = 120
 
 ELSEWHERE = {
     "make run": "tests/cli/commands/test_demo.py::test_make_run_is_the_same",
+    'make run ARGS="--cluster --argocd"': "tests/cluster/argocd/test_demo.py::test_it_ends_with_an_application_that_is_synced",
     "make run ARGS=--cluster": "tests/cluster/test_demo_on_clusters.py::test_the_story_is_the_same_and_kubectl_can_look_at_it",
     "make cluster": "tests/cluster/test_ending.py::test_ctrl_c_ends_the_command_and_removes_its_folder",
     "make test": "tests/cluster/test_docs_are_run.py::test_what_a_page_says_works",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.suites import commands, verdict
+from scripts.suites import OWN_CACHE, commands, verdict
 
 ROOT = Path(__file__).parents[2]
 
@@ -15,7 +15,7 @@ def test_tests_on_a_real_argo_cd_run_in_a_process_of_their_own() -> None:
     first, second = commands([], workers="2")
 
     assert first[3:] == ["--numprocesses=2", "--dist=worksteal", "-m", "not argocd"]
-    assert second[3:] == ["--numprocesses=0", "-m", "argocd"]
+    assert second[3:] == ["--numprocesses=0", "-o", OWN_CACHE, "-m", "argocd"]
 
 
 def test_arguments_go_to_both_and_a_marker_narrows_both() -> None:
@@ -24,8 +24,23 @@ def test_arguments_go_to_both_and_a_marker_narrows_both() -> None:
     assert first[5:] == ["-k", "project", "-n", "0", "-m", "not argocd and (cluster or oracle)"]
     assert second[3:] == [
         *("-k", "project", "-n", "0", "--numprocesses=0"),
-        *("-m", "argocd and (cluster or oracle)"),
+        *("-o", OWN_CACHE, "-m", "argocd and (cluster or oracle)"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("given", "ours", "apart"),
+    [
+        (["--junitxml=out/all.xml"], "--junitxml=out/all.xml", "--junitxml=out/all-argocd.xml"),
+        (["--junit-xml", "all.xml"], "--junitxml=all.xml", "--junitxml=all-argocd.xml"),
+        (["--basetemp=/tmp/tests"], "--basetemp=/tmp/tests", "--basetemp=/tmp/tests-argocd"),
+    ],
+)
+def test_what_one_writes_the_other_does_not_write_over(given: list[str], ours: str, apart: str) -> None:
+    first, second = commands(given, workers="2")
+
+    assert first[5:] == [ours, "-m", "not argocd"]
+    assert second[3:] == [apart, "--numprocesses=0", "-o", OWN_CACHE, "-m", "argocd"]
 
 
 @pytest.mark.parametrize(

@@ -172,6 +172,13 @@ class ArgoCd:
         self.cluster.kubectl(*apply, "-f", str(self._programs.install))
         if self._application_namespaces:
             self.cluster.grant(rules=SERVER_RIGHTS, account=f"{NAMESPACE}/{Component.SERVER}")
+            # The components have a flag for it; others look where a cluster says it.
+            self.cluster.request(
+                "PATCH",
+                f"/api/v1/namespaces/{NAMESPACE}/configmaps/argocd-cmd-params-cm",
+                {"data": {"application.namespaces": ",".join(self._application_namespaces)}},
+                content_type=MERGE_PATCH,
+            )
         if Component.SERVER not in self._components:
             # argocd-server would make it, and without it no Application is valid.
             key = base64.b64encode(secrets.token_bytes(32)).decode()

@@ -38,7 +38,7 @@ class Programs:
 
 
 def find_programs(*, say: Say = tell) -> Programs:
-    """The programs, built if need be: the first time takes ten minutes, and says so."""
+    """The programs, built if need be: the first time takes a quarter of an hour, and says so."""
     missing = [name for name in SYSTEM_PROGRAMS if not shutil.which(name)]
     if missing:
         raise NoArgoCdError(f"no {' and no '.join(missing)}: apt-get install redis-server git")
@@ -49,7 +49,7 @@ def find_programs(*, say: Say = tell) -> Programs:
             version=kubernetes_version(),
             package="k8s.io/kubernetes/cmd/kube-controller-manager",
             flags=kubernetes_flags(kubernetes_version()),
-            about="two minutes",
+            about="five minutes, or one where the API server was built here",
             say=say,
         )
         argocd = _built(

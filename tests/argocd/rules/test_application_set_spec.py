@@ -59,8 +59,12 @@ def test_something_names_the_applications(template_name: str, more: dict[str, An
     ],
 )
 def test_a_constant_name_is_for_one_application(name: str, more: dict[str, Any], found: int) -> None:
-    given = application_set(template(name), **{"generators": [LIST], **more})
-    assert len(ask("applicationset/name-constant", given)) == found
+    """Of clusters nobody knows how many there are; a list says it itself."""
+    unknown = application_set(template(name), **{"generators": [{"clusters": {}}], **more})
+    assert len(ask("applicationset/name-constant", unknown)) == found
+    known = application_set(template(name), **{"generators": [LIST], **more})
+    assert len(ask("applicationset/name-repeated", known)) == found
+    assert ask("applicationset/name-constant", known) == []
 
 
 @pytest.mark.parametrize(

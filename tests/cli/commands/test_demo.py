@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from cli.commands.demo import command
+from tiphys.errors import CallError
 
 ROOT = Path(__file__).parents[3]
 GOLDEN = Path(__file__).parents[1] / "demo.txt"
@@ -176,3 +177,8 @@ def test_while_it_is_up_others_can_try_things_and_look_at_its_page(tmp_path: Pat
         assert "project/source-repo-format" in shown
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=30) == 0
+
+
+def test_argo_cd_needs_real_clusters() -> None:
+    with pytest.raises(CallError, match="say --cluster too"):
+        CliRunner().invoke(command, ["--argocd"], catch_exceptions=False)

@@ -42,9 +42,6 @@ def test_an_application_made_on_the_hub_syncs_on_the_workload_cluster(fleet: Fle
         },
     }
     hub.cluster.kubectl("apply", "-n", NAMESPACE, "-f", "-", stdin=json.dumps(project))
-    # An Application that comes before its project is invalid until Argo CD looks again, at its next resync.
-    projects = f"/apis/argoproj.io/v1alpha1/namespaces/{NAMESPACE}/appprojects"
-    until(lambda: workload.cluster.request("GET", projects)["items"], what="the agent has the project")
     hub.cli(
         *("app", "create", APPLICATION, "--project", "web", "--validate=false"),
         *("--repo", repository.url, "--path", "shop", "--revision", "main"),

@@ -47,11 +47,12 @@ def make() -> MakeEvent:
         *,
         uid: str = "u1",
         padding: int = 0,
+        target: Target = Target.APPLICATION,
     ) -> Event:
         metadata = {"name": name, "namespace": "argocd", "uid": uid, "resourceVersion": str(version)}
         return object_event(
             kind,
-            target=Target.APPLICATION,
+            target=target,
             obj={"metadata": metadata, "spec": {"padding": "x" * padding}},
         )
 
