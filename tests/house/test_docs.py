@@ -156,3 +156,13 @@ def test_the_checker_finds_what_is_wrong() -> None:
 def test_every_page_can_be_found_from_the_first_one() -> None:
     linked = set(re.findall(r"\]\(docs/([\w-]+\.md)", (ROOT / "README.md").read_text()))
     assert {path.name for path in (ROOT / "docs").glob("*.md")} - linked == set()
+
+
+def test_every_test_that_a_page_names_is_there() -> None:
+    named = {
+        (page, path)
+        for page in WRITTEN
+        for path in re.findall(r"`(tests/[\w/.]+\.py)`", (ROOT / page).read_text())
+    }
+    assert len(named) > 50
+    assert [f"{page}: {path}" for page, path in sorted(named) if not (ROOT / path).is_file()] == []
