@@ -15,7 +15,7 @@ _LONGEST = 4096
 _SHORT = 200
 """Characters of what is remembered."""
 _DEEPEST = 100
-"""Terms and queries inside each other: five frames each two, and Python has a thousand."""
+"""Terms and queries inside each other: two of them take five of the thousand frames that Python has."""
 _STEPS = 2
 """For a character."""
 _SHOWN = 60
