@@ -1,0 +1,71 @@
+"""Paths in jq's language that say which differences are to be ignored."""
+
+from collections.abc import Iterator
+from functools import partial
+
+from argocd import reading
+from argocd.go import gojq
+from argocd.judging.case import Action, Case, Finding, Kind, Profile, Rule
+from argocd.rules import examples
+
+_SHOWN = 100
+
+
+def _problems(case: Case, *, rule: str, field: str) -> Iterator[Finding]:
+    for index, entry in enumerate(reading.sequence(case.object, "spec", field)):
+        for position, path in enumerate(reading.sequence(entry, "jqPathExpressions")):
+            reason = gojq.path_problem(path) if isinstance(path, str) else ""
+            if reason:
+                yield Finding(
+                    rule,
+                    f"spec.{field}[{index}].jqPathExpressions[{position}]",
+                    f"{path[:_SHOWN]!r}: {reason}",
+                    "Write a path that jq's del(...) takes, such as .spec.containers[].image.",
+                )
+
+
+def _rule(*, id: str, kind: Kind, field: str, consequence: str, bad: str, good: str) -> Rule:  # noqa: A002 - as in Rule
+    return Rule(
+        id=id,
+        kinds=frozenset({kind}),
+        profile=Profile.RECOMMENDED,
+        action=Action.WARN,
+        reads=(f"spec.{field}",),
+        title="A jq path compiles",
+        explanation=(
+            "Argo CD makes del(path) of each path and compiles it with gojq, which has no input, debug and "
+            f"$__loc__, and knows no variables but $ENV. {consequence}"
+        ),
+        bad=bad,
+        good=good,
+        check=partial(_problems, rule=id, field=field),
+    )
+
+
+def _application(path: str) -> str:
+    entry = f"{{group: apps, kind: Deployment, jqPathExpressions: ['{path}']}}"
+    return examples.application(spec=f"ignoreDifferences: [{entry}]")
+
+
+def _application_set(path: str) -> str:
+    return examples.application_set(spec=f"ignoreApplicationDifferences: [{{jqPathExpressions: ['{path}']}}]")
+
+
+RULES: tuple[Rule, ...] = (
+    _rule(
+        id="application/jq-path",
+        kind=Kind.APPLICATION,
+        field="ignoreDifferences",
+        consequence="With one that does not compile the application cannot be compared.",
+        bad=_application(".spec.template.spec.containers[] |"),
+        good=_application('.spec.template.spec.containers[] | select(.name == "shop")'),
+    ),
+    _rule(
+        id="applicationset/jq-path",
+        kind=Kind.APPLICATION_SET,
+        field="ignoreApplicationDifferences",
+        consequence="With one that does not compile the controller cannot update applications.",
+        bad=_application_set(".spec.source | without(.helm)"),
+        good=_application_set(".spec.source.helm.values"),
+    ),
+)
