@@ -9,6 +9,7 @@ from typing import Any
 
 from argocd import kubernetes_names, reading, safe_yaml
 from argocd.applications import application_sets, parameters, templates
+from argocd.applications.template_functions import FUNCTIONS
 from argocd.go.text_template import Computed, Variable
 from argocd.judging.case import Action, Case, Finding, Kind, Profile, Rule
 from argocd.rules import examples
@@ -75,7 +76,7 @@ def _syntax_hint(problem: str, *, go: bool) -> str:
     undefined = _UNDEFINED.fullmatch(problem)
     if not undefined:
         return "Every text of the template is a Go template; braces that are meant for others go in {{`…`}}."
-    meant = nearest(undefined[1], templates.FUNCTIONS, close=0.8)
+    meant = nearest(undefined[1], FUNCTIONS, close=0.8)
     if meant:
         return f"Did you mean {meant}? A parameter begins with a dot: {{{{.{undefined[1]}}}}}."
     return f"With goTemplate a parameter begins with a dot: {{{{.{undefined[1]}}}}}."
