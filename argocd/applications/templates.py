@@ -7,10 +7,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from argocd import reading
 from argocd.applications.template_functions import FUNCTIONS
 from argocd.budget import spend
 from argocd.go import text_template
 from argocd.go.text_template import COMPUTED, ParsedTemplate, Piece, Variable
+
+_IDENTITY = (
+    ("metadata", "name"),
+    ("spec", "project"),
+    ("spec", "destination", "name"),
+    ("spec", "destination", "namespace"),
+    ("spec", "destination", "server"),
+    ("spec", "source", "chart"),
+    ("spec", "source", "path"),
+    ("spec", "source", "repoURL"),
+    ("spec", "source", "targetRevision"),
+)
+"""Fields in which braces have no other meaning; values for Helm or Kustomize may be templates of their own."""
 
 BUDGET = 128 * 1024
 """Characters of templates that are read of one object: a few tenths of a second at the very worst, and more than honest
@@ -90,6 +104,16 @@ def texts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
                     yield at, str(key)
         elif isinstance(value, Sequence):
             waiting.extend((f"{path}[{index}]", inner) for index, inner in enumerate(value))
+
+
+def identity_texts(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Those of the set's template that say which application it is, and where it goes."""
+    template = reading.mapping(spec, "template")
+    for path in _IDENTITY:
+        yield f"spec.template.{'.'.join(path)}", reading.text(template, *path)
+    for index, source in enumerate(reading.sequence(template, "spec", "sources")):
+        for key in ("chart", "path", "repoURL", "targetRevision"):
+            yield f"spec.template.spec.sources[{index}].{key}", reading.text(source, key)
 
 
 def below(path: str, key: Any) -> str:
