@@ -1,4 +1,4 @@
-"""What Kubernetes takes as the name of an object or the value of a label."""
+"""What Kubernetes takes as the name of an object, or as the key or value of a label."""
 
 import re
 from functools import lru_cache
@@ -25,6 +25,12 @@ def is_dns_subdomain(text: str) -> bool:
 
 def is_label_value(text: str) -> bool:
     return len(text) <= LABEL_LIMIT and _LABEL_VALUE.fullmatch(text) is not None
+
+
+def is_label_key(text: str) -> bool:
+    """A name as a value may be, after a prefix that is a DNS subdomain or without one."""
+    prefix, slash, name = text.rpartition("/")
+    return bool(name) and is_label_value(name) and (not slash or is_dns_subdomain(prefix))
 
 
 def is_account(text: str) -> bool:

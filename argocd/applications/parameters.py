@@ -96,6 +96,26 @@ def _sets(generator: Mapping[str, Any], *, go: bool, depth: int) -> tuple[Sets, 
     return None
 
 
+def repeated_merge_keys(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Generators of merges in which two sets have the same keys, with the first such."""
+    go = spec.get("goTemplate") is True
+    for path, generator in application_sets.all_generators(spec):
+        keys = reading.texts(generator, "merge", "mergeKeys")
+        for at, child in application_sets.children(path, generator, "merge") if keys else ():
+            sets, _ = _sets(child, go=go, depth=1) or ([], False)
+            spend(len(sets) * len(keys))
+            seen: set[str] = set()
+            for one in sets:
+                values = {key: one.get(key) for key in keys}
+                if any(isinstance(value, Unknown) for value in values.values()):
+                    continue
+                told = json.dumps(values, default=repr)
+                if told in seen:
+                    yield at, told
+                    break
+                seen.add(told)
+
+
 def _list(generator: Mapping[str, Any], *, go: bool) -> tuple[Sets, bool]:
     elements = reading.sequence(generator, "list", "elements")
     complete = not reading.text(generator, "list", "elementsYaml")

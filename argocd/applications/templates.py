@@ -7,34 +7,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from argocd import reading
+from argocd.applications.template_functions import FUNCTIONS
 from argocd.budget import spend
 from argocd.go import text_template
 from argocd.go.text_template import COMPUTED, ParsedTemplate, Piece, Variable
 
-_FUNCTIONS = """
-    abbrev abbrevboth add add1 add1f addf adler32sum ago all any append atoi b32dec b32enc b64dec
-    b64enc base bcrypt biggest buildCustomCert camelcase cat ceil chunk clean coalesce compact concat
-    contains date dateInZone dateModify date_in_zone date_modify decryptAES deepCopy deepEqual default
-    derivePassword dict dig dir div divf duration durationRound empty encryptAES ext fail first float64
-    floor fromJson fromYaml fromYamlArray genCA genCAWithKey genPrivateKey genSelfSignedCert
-    genSelfSignedCertWithKey genSignedCert genSignedCertWithKey get has hasKey hasPrefix hasSuffix
-    hello htmlDate htmlDateInZone htpasswd indent initial initials int int64 isAbs join kebabcase keys
-    kindIs kindOf last list lower max maxf merge mergeOverwrite min minf mod mul mulf mustAppend
-    mustChunk mustCompact mustDateModify mustDeepCopy mustFirst mustFromJson mustHas mustInitial
-    mustLast mustMerge mustMergeOverwrite mustPrepend mustPush mustRegexFind mustRegexFindAll mustRegexMatch
-    mustRegexReplaceAll mustRegexReplaceAllLiteral mustRegexSplit mustRest mustReverse mustSlice
-    mustToDate mustToJson mustToPrettyJson mustToRawJson mustUniq mustWithout must_date_modify nindent
-    normalize nospace now omit osBase osClean osDir osExt osIsAbs pick pluck plural prepend push quote
-    randAlpha randAlphaNum randAscii randBytes randInt randNumeric regexFind regexFindAll regexMatch
-    regexQuoteMeta regexReplaceAll regexReplaceAllLiteral regexSplit repeat replace rest reverse round
-    semver semverCompare seq set sha1sum sha256sum sha512sum shuffle slice slugify snakecase sortAlpha
-    split splitList splitn squote sub subf substr swapcase ternary title toDate toDecimal toJson
-    toPrettyJson toRawJson toString toStrings toYaml trim trimAll trimPrefix trimSuffix trimall trunc
-    tuple typeIs typeIsLike typeOf uniq unixEpoch unset until untilStep untitle upper urlJoin urlParse
-    uuidv4 values without wrap wrapWith
-"""
-FUNCTIONS = frozenset(_FUNCTIONS.split())
-"""Of sprig, less three that would tell of the controller's surroundings, and five of Argo CD's own."""
+_IDENTITY = (
+    ("metadata", "name"),
+    ("spec", "project"),
+    ("spec", "destination", "name"),
+    ("spec", "destination", "namespace"),
+    ("spec", "destination", "server"),
+    ("spec", "source", "chart"),
+    ("spec", "source", "path"),
+    ("spec", "source", "repoURL"),
+    ("spec", "source", "targetRevision"),
+)
+"""Fields in which braces have no other meaning; values for Helm or Kustomize may be templates of their own."""
 
 BUDGET = 128 * 1024
 """Characters of templates that are read of one object: a few tenths of a second at the very worst, and more than honest
@@ -114,6 +104,16 @@ def texts(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
                     yield at, str(key)
         elif isinstance(value, Sequence):
             waiting.extend((f"{path}[{index}]", inner) for index, inner in enumerate(value))
+
+
+def identity_texts(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Those of the set's template that say which application it is, and where it goes."""
+    template = reading.mapping(spec, "template")
+    for path in _IDENTITY:
+        yield f"spec.template.{'.'.join(path)}", reading.text(template, *path)
+    for index, source in enumerate(reading.sequence(template, "spec", "sources")):
+        for key in ("chart", "path", "repoURL", "targetRevision"):
+            yield f"spec.template.spec.sources[{index}].{key}", reading.text(source, key)
 
 
 def below(path: str, key: Any) -> str:

@@ -5,7 +5,7 @@ The work is linear in the text.
 """
 
 import json
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from argocd.go.template_tokens import (
@@ -42,6 +42,8 @@ class Computed:
     """An action whose text is known to nobody who does not run it."""
 
 
+Arguments = tuple[int, int | None]
+"""How many a function takes, at least and at most; None where there is no end."""
 Piece = str | Variable | Computed
 COMPUTED = Computed()
 
@@ -58,7 +60,7 @@ class _TooDeepError(Exception):
     """Nobody wrote this by hand, and nobody is told that it is wrong."""
 
 
-def parse(text: str, *, functions: Collection[str] = ()) -> ParsedTemplate:
+def parse(text: str, *, functions: Mapping[str, Arguments]) -> ParsedTemplate:
     """`functions` are those besides Go's own."""
     if "{{" not in text:
         return ParsedTemplate((text,) if text else ())
@@ -69,7 +71,7 @@ def parse(text: str, *, functions: Collection[str] = ()) -> ParsedTemplate:
         return ParsedTemplate(problem=str(problem))
     except _TooDeepError:
         return ParsedTemplate((COMPUTED,))
-    return ParsedTemplate(tuple(parser.pieces))
+    return ParsedTemplate(problem=parser.miscall) if parser.miscall else ParsedTemplate(tuple(parser.pieces))
 
 
 @dataclass(slots=True)
@@ -83,8 +85,9 @@ class _Block:
 
 
 class _Parser:
-    def __init__(self, functions: Collection[str]) -> None:
+    def __init__(self, functions: Mapping[str, Arguments]) -> None:
         self.pieces: list[Piece] = []
+        self.miscall = ""
         self._functions = functions
         self._blocks: list[_Block] = []
         self._variables = ["$"]
@@ -219,7 +222,7 @@ class _Parser:
             if token[0] not in _OPERANDS:
                 raise unexpected(token, context)
             stage += 1
-            first = self._command(tokens, depth=depth)
+            first = self._command(tokens, depth=depth, piped=stage > 1)
             if stage > 1 and first in _LITERALS:
                 raise TemplateProblemError(f"non executable command in pipeline stage {stage}")
         if not stage:
@@ -244,12 +247,15 @@ class _Parser:
             if tokens.peek()[0] not in {"variable", "end", ")"}:
                 raise TemplateProblemError("range can only initialize variables")
 
-    def _command(self, tokens: ActionTokens, *, depth: int) -> str:
+    def _command(self, tokens: ActionTokens, *, depth: int, piped: bool) -> str:
         """The kind of its first operand."""
+        _, name = tokens.peek()
         first = ""
+        operands = 0
         while True:
             kind = self._operand(tokens, depth=depth)
             first = first or kind
+            operands += bool(kind)
             token = tokens.directly()
             if token[0] == "space":
                 tokens.skip()
@@ -262,10 +268,20 @@ class _Parser:
             raise unexpected(token, "operand")
         if not first:
             raise TemplateProblemError("empty command")
+        if first == "identifier":
+            self._call(name, operands - 1 + piped)
         return first
 
+    def _call(self, name: str, given: int) -> None:
+        """Go counts when it runs the call, after all else is parsed; one in a block may never be run."""
+        least, most = self._functions.get(name, (0, None))
+        if self._blocks or self.miscall or (least <= given and (most is None or given <= most)):
+            return
+        wanted = f"at least {least}" if most is None else most
+        self.miscall = f"wrong number of args for {name}: want {wanted} got {given}"
+
     def _operand(self, tokens: ActionTokens, *, depth: int) -> str:
-        """What it is, or nothing where none stands."""
+        """What it is, a chain where fields follow, or nothing where none stands."""
         kind, text = tokens.peek()
         if kind not in _OPERANDS:
             return ""
@@ -284,4 +300,5 @@ class _Parser:
             raise TemplateProblemError(f"unexpected . after term {json.dumps(text, ensure_ascii=False)}")
         while tokens.directly()[0] == "field":
             tokens.skip()
+            kind = "chain"
         return kind

@@ -17,6 +17,8 @@ _BUILD_VARIABLES = ("$ARGOCD_", "$KUBE_")
 """What Argo CD replaces in the values files of a lone source."""
 _BRANCHES = frozenset({"HEAD", "main", "master", "develop", "trunk"})
 _HEAD = "HEAD"
+_IN_A_RANGE = re.compile(r"[=<>!~^|,-]+|[=<>!~^|,]*v?[0-9xX*].*")
+"""A word of a range of versions, such as >= 1.2 <2, or 1.2 - 1.4.5 || 2.x."""
 _PLACES = ("jsonPointers", "jqPathExpressions", "managedFieldsManagers")
 _SHOWN = 100
 
@@ -79,8 +81,10 @@ def _source_path(case: Case) -> Iterator[Finding]:
 
 
 def _repo_url(case: Case) -> Iterator[Finding]:
-    for path, url, _ in sources.repositories(_spec(case)):
-        reason = git_urls.problem(url)
+    spec = _spec(case)
+    charts = {f"{path}.repoURL" for path, source in sources.plain_sources(spec) if source.get("chart")}
+    for path, url, _ in sources.repositories(spec):
+        reason = git_urls.problem(url) if path in charts else git_urls.git_problem(url)
         if reason:
             yield Finding(
                 "application/repo-url",
@@ -88,6 +92,29 @@ def _repo_url(case: Case) -> Iterator[Finding]:
                 f"{url[:_SHOWN]!r}: {reason}",
                 "Write https://host/path, ssh://git@host/path, git@host:path, or oci://host/path.",
             )
+
+
+def _source_revision(case: Case) -> Iterator[Finding]:
+    for path, revision in _git_revisions(_spec(case)):
+        words = revision.split()
+        # A range of versions may have blanks, and is resolved.
+        if words == [revision] or all(map(_IN_A_RANGE.fullmatch, words)):
+            continue
+        yield Finding(
+            "application/source-revision",
+            path,
+            f"unable to resolve {revision[:_SHOWN]!r} to a commit SHA: no branch or tag has blanks",
+            "Write the branch, tag or commit without them.",
+        )
+
+
+def _git_revisions(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if sources.is_hydrated(spec):
+        dry = reading.text(spec, "sourceHydrator", "drySource", "targetRevision")
+        yield "spec.sourceHydrator.drySource.targetRevision", dry
+    for path, source in sources.plain_sources(spec):
+        if not reading.text(source, "chart"):
+            yield f"{path}.targetRevision", reading.text(source, "targetRevision")
 
 
 def _destination_namespace(case: Case) -> Iterator[Finding]:
@@ -207,11 +234,23 @@ RULES: tuple[Rule, ...] = (
         reads=_SOURCES,
         title="A repository's address can be read",
         explanation=(
-            "Argo CD fetches over http, https, ssh, git, oci and file, or takes git@host:path. Blanks and other "
-            "schemes lead nowhere."
+            "Argo CD fetches over http, https, ssh, git, oci and file, or takes git@host:path. Blanks, other schemes "
+            "and a port that is no number lead nowhere. Without a scheme a Git repository is taken for a folder beside "
+            "the repo server; only a chart's registry is written so."
         ),
         bad=_source("repoURL: htps://git.example.com/shop.git, path: deploy, targetRevision: v1"),
         check=_repo_url,
+    ),
+    _refused(
+        id="application/source-revision",
+        reads=_SOURCES,
+        title="A revision is one that Git can have",
+        explanation=(
+            "No branch, tag or commit has a blank, so that Argo CD cannot resolve a revision with one, often at its end. "
+            "Ranges of versions may have blanks between their parts, and charts are not judged."
+        ),
+        bad=_source("repoURL: https://git.example.com/shop.git, path: deploy, targetRevision: 'main '"),
+        check=_source_revision,
     ),
     _refused(
         id="application/destination-namespace",

@@ -13,6 +13,8 @@ _PLAIN = re.compile(r"https?://[a-z0-9.-]+(?::[0-9]+)?(?:/[a-z0-9_.~/*-]*)?")
 """What most are, and what stays as it is when it is read and written again."""
 _SSH = re.compile(r"(ssh://)?([^/:]*?)@[^@]+")
 _SCHEMES = frozenset({"http", "https", "ssh", "git", "oci", "file"})
+_FOLDER = re.compile(r"\.{1,2}/|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+/[^:]*\Z")
+"""./folder, or host.name/path; host:path is ssh's, and a word alone stands for what a pipeline will write."""
 _SHOWN = 20
 """Characters of a scheme that are repeated: no more can be one."""
 
@@ -40,6 +42,16 @@ def problem(url: str) -> str:
     if scheme.lower() not in _SCHEMES:
         return f"Argo CD cannot fetch over {scheme[:_SHOWN]}"
     return "" if rest else "there is nothing behind the scheme"
+
+
+def git_problem(url: str) -> str:
+    """The same for a repository that is surely Git's or a registry with its scheme; a Helm registry has none."""
+    found = problem(url)
+    if found or not url:
+        return found
+    if "://" in url:
+        return "" if net_url.read(url) else "it cannot be parsed, as Go reads URLs"
+    return "it has no scheme, and is taken for a folder" if _FOLDER.match(url) else ""
 
 
 @remembered(longest=2000, most=4096)

@@ -85,6 +85,10 @@ RIGHTLY_DENIED = {
     ): "path was copied from an example with git",
     (f"{_MATRIX}.yaml", "field/unknown"): "union became merge before it was released",
     (f"{_MATRIX}-fasttemplate.yaml", "field/unknown"): "union became merge before it was released",
+    (
+        "applicationset/examples/git-generator-directory/excludes/git-directories-exclude-example.yaml",
+        "applicationset/path-mapping",
+    ): "the path became a mapping when goTemplate came",
     (_MANUAL, "applicationset/template-syntax"): "old braces beside goTemplate",
     (_MANUAL, "field/unknown"): "useCredentials never was a field",
     (_MANUAL, "field/misplaced"): "blocks that are indented beside their generator",

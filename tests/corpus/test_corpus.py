@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from argocd.rules.catalogue import CATALOGUE
-from tests.corpus.__main__ import pending
 from tests.corpus.entries import Entry, corpus, findings
 
 ENTRIES = corpus()
@@ -26,10 +25,3 @@ def test_the_corpus_is_large_and_well_formed() -> None:
 
 def test_every_rule_that_the_corpus_names_exists() -> None:
     assert {rule for entry in ENTRIES for rule, _ in entry.expected} <= {rule.id for rule in CATALOGUE}
-
-
-def test_what_is_pending_is_well_formed_and_not_in_the_corpus() -> None:
-    waiting = pending()
-    texts = {entry.text for entry in ENTRIES}
-    assert [entry.title for entry in waiting if entry.is_good == bool(entry.expected)] == []
-    assert [entry.title for entry in waiting if entry.text in texts] == []

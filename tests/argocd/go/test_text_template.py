@@ -9,7 +9,7 @@ import pytest
 from argocd.go.text_template import COMPUTED, Variable, parse
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "templates.json").read_text())
-FUNCTIONS = frozenset({"lower", "default", "toYaml"})
+FUNCTIONS = {"lower": (1, 1), "default": (1, None), "toYaml": (1, 1), "now": (0, 0), "replace": (3, 3)}
 LONG = 200_000
 PATIENCE = 3.0
 """Seconds for the longest text; quadratic work would take minutes."""
@@ -44,6 +44,26 @@ def test_plain_variables_and_the_text_around_them_are_told_from_all_else(
 
 
 @pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{{replace .x}}", "wrong number of args for replace: want 3 got 1"),
+        ("{{.x | replace `a`}}", "wrong number of args for replace: want 3 got 2"),
+        ("{{default}}", "wrong number of args for default: want at least 1 got 0"),
+        ("{{lower (replace .x) }}", "wrong number of args for replace: want 3 got 1"),
+        ("{{lower .x .y}}{{", "unclosed action"),
+        ("{{.x | replace `a` `b` | lower}}", ""),
+        ("{{.x | default}}", ""),
+        ("{{now.Year}}", ""),
+        ("{{if .x}}{{replace .x}}{{end}}", ""),
+    ],
+)
+def test_a_call_that_go_surely_runs_has_the_arguments_that_the_function_takes(
+    text: str, problem: str
+) -> None:
+    assert parse(text, functions=FUNCTIONS).problem == problem
+
+
+@pytest.mark.parametrize(
     "part",
     [
         "{{",
@@ -63,11 +83,11 @@ def test_plain_variables_and_the_text_around_them_are_told_from_all_else(
 )
 def test_a_long_template_is_read_in_linear_time(part: str) -> None:
     started = time.process_time()
-    parse(part * (LONG // len(part)))
-    parse("{{" + part * (LONG // len(part)))
+    parse(part * (LONG // len(part)), functions=FUNCTIONS)
+    parse("{{" + part * (LONG // len(part)), functions=FUNCTIONS)
     assert time.process_time() - started < PATIENCE
 
 
 def test_nesting_that_nobody_writes_is_unknown_and_no_problem() -> None:
     deep = "{{ " + "(" * 5000 + ".x" + ")" * 5000 + " }}"
-    assert parse(deep).pieces == (COMPUTED,)
+    assert parse(deep, functions=FUNCTIONS).pieces == (COMPUTED,)

@@ -63,7 +63,17 @@ def test_a_path_stays_in_its_repository(path: str, found: int) -> None:
         ("git@git.example.com:shop.git", ""),
         ("ssh://git@git.example.com/shop.git", ""),
         ("oci://registry.example.com/charts/shop", ""),
-        ("registry.example.com/charts", ""),
+        ("git.example.com:shop/shop.git", ""),
+        ("/srv/git/shop", ""),
+        ("file:///srv/git/shop", ""),
+        ("https://git.example.com:8443/shop.git", ""),
+        ("REPOSITORY", ""),
+        ("${REPOSITORY}/shop.git", ""),
+        ("git.example.com/shop.git", "no scheme"),
+        ("./shop", "no scheme"),
+        ("../shop", "no scheme"),
+        ("https://git.example.com:port/shop.git", "cannot be parsed"),
+        ("ssh://git@git.example.com:shop/shop.git", "cannot be parsed"),
         ("HTTPS://git.example.com/shop.git", ""),
         ("", ""),
         ("htps://git.example.com/shop.git", "cannot fetch over htps"),
@@ -77,6 +87,39 @@ def test_an_address_can_be_fetched_from(url: str, part: str) -> None:
         finding.message for finding in ask("application/repo-url", application(source=GIT | {"repoURL": url}))
     ]
     assert [part in message for message in found] == ([True] if part else [])
+
+
+def test_a_charts_registry_has_no_scheme() -> None:
+    registry = {"repoURL": "registry.example.com/charts", "targetRevision": "1.2.3"}
+    assert not paths("application/repo-url", source=registry | {"chart": "shop"})
+    assert paths("application/repo-url", source=registry | {"path": "shop"}) == ["spec.source.repoURL"]
+    assert paths("application/repo-url", sourceHydrator={"drySource": registry}) == [
+        "spec.sourceHydrator.drySource.repoURL"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("revision", "found"),
+    [
+        ("main", 0),
+        ("", 0),
+        ("v1.*", 0),
+        (">= 1.2 < 2", 0),
+        (">=1.2, <2 || 4.x", 0),
+        ("1.2 - 1.4.5", 0),
+        ("v1.2.3 ", 0),
+        ("main ", 1),
+        (" main", 1),
+        ("main\n", 1),
+        ("my branch", 1),
+        ("release 1.2", 1),
+    ],
+)
+def test_a_revision_of_git_has_no_blanks_unless_it_is_a_range(revision: str, found: int) -> None:
+    rule, given = "application/source-revision", {"targetRevision": revision}
+    assert len(paths(rule, source=GIT | given)) == found
+    assert len(paths(rule, sourceHydrator={"drySource": GIT | given})) == found
+    assert not paths(rule, source={"chart": "shop", "repoURL": "https://charts.example.com", **given})
 
 
 @pytest.mark.parametrize(

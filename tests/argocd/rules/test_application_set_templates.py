@@ -93,27 +93,6 @@ def test_a_go_template_needs_the_switch_where_braces_mean_nothing_else(
 
 
 @pytest.mark.parametrize(
-    ("given", "more", "expected"),
-    [
-        (template(), {}, 0),
-        (template("{{.evn}}"), {}, 1),
-        (template("{{evn}}"), {"goTemplate": False}, 1),
-        (template("{{.evn}}"), {"generators": [LIST, GIT]}, 0),
-        (
-            template("{{.evn}}"),
-            {"generators": [{"list": {"elements": [{"env": "a"}], "elementsYaml": "x"}}]},
-            0,
-        ),
-        (template("{{.other}}"), {"generators": [LIST, {"list": {"elements": [{"other": "a"}]}}]}, 0),
-        (template("a", source={"helm": {"values": "{{evn}}"}}), {"goTemplate": False}, 0),
-        (template("{{.evn | lower}}"), {}, 0),
-    ],
-)
-def test_a_parameter_that_no_element_has_is_told(given: Any, more: Any, expected: int) -> None:
-    assert len(found("parameter-unknown", given, **more)) == expected
-
-
-@pytest.mark.parametrize(
     ("options", "expected"),
     [
         (["missingkey=error"], 0),
@@ -141,11 +120,28 @@ def test_an_option_that_go_does_not_know_is_told(options: list[Any], expected: i
         ("spec: {a", "the patch is not YAML"),
         ("spec:\n\ta: b", "the patch is not YAML"),
         ("text", "the patch is no mapping"),
+        ("spec: {source: {path: [a, b]}}", "spec.source.path must be a text, not a list"),
+        ("spec: {revisionHistoryLimit: '3'}", "spec.revisionHistoryLimit must be a whole number"),
+        ("spec: {revisionHistoryLimit: {{.env}}}", ""),
+        ("spec: {source: {path: 'a-{{.env}}', helm: {valuesObject: {a: [1]}}}}", ""),
     ],
 )
 def test_a_patch_can_be_read(patch: str, expected: str) -> None:
     answer = found("template-patch", templatePatch=patch)
     assert [expected in message for _, message in answer] == ([True] if expected else [])
+
+
+@pytest.mark.parametrize(
+    ("patch", "expected"),
+    [
+        ("spec: {project: {{env}}}", 0),
+        ("spec: {project: '{{.env}}'}", 0),
+        ("spec: {project: {{.env}}}", 1),
+        ("{{- if .env }}\nspec: {project: a}\n{{- end }}", 1),
+    ],
+)
+def test_a_patch_without_the_switch_keeps_its_go_templates(patch: str, expected: int) -> None:
+    assert len(found("template-patch", templatePatch=patch, goTemplate=False)) == expected
 
 
 @pytest.mark.parametrize(
@@ -169,28 +165,6 @@ def test_a_generated_name_is_a_name(name: str, elements: Any, expected: list[str
 def test_the_written_part_of_an_unknown_name_is_looked_at() -> None:
     assert found("name-invalid", template("Shop-{{.path}}"), generators=[GIT])
     assert not found("name-invalid", template("shop-{{.path}}"), generators=[GIT])
-
-
-@pytest.mark.parametrize(
-    ("expression", "expected"),
-    [
-        ({"key": "a", "operator": "In", "values": ["b"]}, ""),
-        ({"key": "a", "operator": "Exists"}, ""),
-        ({"key": "a", "operator": "{{.op}}"}, ""),
-        ({"key": "a", "operator": "Equals", "values": ["b"]}, "operator"),
-        ({"key": "a", "operator": "in", "values": ["b"]}, "operator"),
-        ({"key": "a", "operator": "In"}, "values"),
-        ({"key": "a", "operator": "Exists", "values": ["b"]}, "values"),
-    ],
-)
-@pytest.mark.parametrize("where", ["selector", "clusters.selector", "clusterDecisionResource.labelSelector"])
-def test_a_selector_has_operators_of_kubernetes(expression: Any, expected: str, where: str) -> None:
-    generator: dict[str, Any] = {"matchExpressions": [expression]}
-    for key in reversed(where.split(".")):
-        generator = {key: generator}
-    answer = [path for path, _ in found("selector", generators=[generator])]
-    place = f"spec.generators[0].{where}.matchExpressions[0].{expected}"
-    assert answer == ([place] if expected else [])
 
 
 @pytest.mark.parametrize(

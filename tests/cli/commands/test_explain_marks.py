@@ -13,6 +13,15 @@ from cli.commands.explain import command
 LISTED = {"version": "v1", "kind": "ConfigMap", "namespace": "shop", "name": "settings"}
 
 
+PERMITTING = {
+    "apiVersion": "argoproj.io/v1alpha1",
+    "kind": "AppProject",
+    "metadata": {"name": "web", "namespace": "argocd"},
+    "spec": {"sourceRepos": ["*"], "destinations": [{"server": "*", "namespace": "shop"}]},
+}
+"""A listing counts where the project permits what is listed."""
+
+
 def application(name: str, *, destination: dict[str, str] | None = None) -> dict[str, Any]:
     return {
         "apiVersion": "argoproj.io/v1alpha1",
@@ -50,7 +59,8 @@ def told(tmp_path: Path, topic: str, what: str, *objects: dict[str, Any]) -> dic
 
 
 def test_two_applications_that_list_an_object_are_both_named(tmp_path: Path) -> None:
-    found = told(tmp_path, "tracking", "ConfigMap/settings", config_map(), application("a"), application("b"))
+    listing = (application("a"), application("b"), PERMITTING)
+    found = told(tmp_path, "tracking", "ConfigMap/settings", config_map(), *listing)
     assert (found["disputed-by"], found["good"]) == (["a", "b"], False)
 
 
@@ -62,7 +72,7 @@ def test_a_kind_may_be_written_as_for_kubectl(tmp_path: Path) -> None:
 def test_with_label_tracking_the_label_is_what_counts(tmp_path: Path) -> None:
     settings = config_map("argocd-cm", "argocd", data={names.TRACKING_METHOD_KEY: "label"})
     marked = config_map(metadata={"labels": {names.INSTANCE_LABEL: "a"}})
-    found = told(tmp_path, "tracking", "ConfigMap/settings", settings, marked, application("a"))
+    found = told(tmp_path, "tracking", "ConfigMap/settings", settings, marked, application("a"), PERMITTING)
     assert found["should-carry"] == {f"label {names.INSTANCE_LABEL}": "a"}
     assert (found["good"], found["pruned-when-its-source-has-it-no-more"]) == (True, True)
 
