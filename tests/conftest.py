@@ -4,6 +4,8 @@ With pytest-xdist each worker has clusters of its own: registrations of webhooks
 namespace would meet each other in a shared one, and a start costs five seconds.
 """
 
+import sidecars.wire  # noqa: F401  isort: skip - grpc reads its ciphers when it is first imported
+
 import gc
 import logging
 import os

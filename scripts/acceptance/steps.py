@@ -38,7 +38,7 @@ class Acceptance:
         demand("[project/source-repo-format]" in done.stderr, done.stderr)
 
     def warn(self) -> None:
-        done = self._project({"sourceRepos": ["*"], "destinations": []}, "--dry-run=server")
+        done = self._project({"sourceRepos": ["!https://git.example.org/web.git"]}, "--dry-run=server")
         demand(done.returncode == 0, done.stderr)
         demand("Warning: project/" in done.stderr, f"no warning was shown: {done.stderr!r}")
 

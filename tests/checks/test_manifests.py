@@ -53,14 +53,18 @@ def test_scalars_are_read_as_kubectl_reads_them(tmp_path: Path) -> None:
 
 
 def test_many_keys_that_override_merged_ones_take_time_in_proportion() -> None:
-    times = []
-    for count in (1_000, 8_000):
+    def least(count: int) -> float:
+        """Of a few: other programs make one slower, none makes it faster."""
         keys = "".join(f"  k{number}: 0\n" for number in range(count))
-        started = time.thread_time()
-        (found,) = parse(f"a: &a\n{keys}b:\n  <<: *a\n{keys}", "x.yaml")
-        times.append(time.thread_time() - started)
-        assert isinstance(found, Manifest)
-    assert times[1] < times[0] * 8 * 4
+        times = []
+        for _ in range(3):
+            started = time.thread_time()
+            (found,) = parse(f"a: &a\n{keys}b:\n  <<: *a\n{keys}", "x.yaml")
+            times.append(time.thread_time() - started)
+            assert isinstance(found, Manifest)
+        return min(times)
+
+    assert least(8_000) < least(1_000) * 8 * 4
 
 
 def test_anchors_and_merges_are_followed(tmp_path: Path) -> None:

@@ -300,12 +300,17 @@ def test_many_bad_objects_in_one_file_take_time_in_proportion(tmp_path: Path) ->
         write(tmp_path / name, a="---\n".join([BAD] * count)) for name, count in (("few", 40), ("many", 320))
     )
     check(few)
-    times = []
-    for folder in (few, many):
-        started = time.process_time()
-        check(folder)
-        times.append(time.process_time() - started)
-    assert times[1] < times[0] * 8 * 3, "a file is read once more for all its findings, not for each"
+
+    def least(folder: Path) -> float:
+        """Of a few: other programs make one slower, none makes it faster."""
+        times = []
+        for _ in range(3):
+            started = time.process_time()
+            check(folder)
+            times.append(time.process_time() - started)
+        return min(times)
+
+    assert least(many) < least(few) * 8 * 3, "a file is read once more for all its findings, not for each"
 
 
 def test_progress_is_shown_on_a_terminal_for_many_files_and_leaves_nothing_behind(tmp_path: Path) -> None:
