@@ -10,7 +10,6 @@ import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import replace
 
 import orjson
 
@@ -21,7 +20,6 @@ from argocd.impersonation.accounts import account_of
 from argocd.impersonation.derivation import ServiceAccountEntry, entries_of
 from argocd.judging.case import Action, Case, Finding, Kind, Operation
 from argocd.judging.writers import is_argocd
-from argocd.settings.argocd_cm import Settings
 from kube.errors import ApiError
 from kube.resources import SUBJECT_ACCESS_REVIEWS
 from kube.store import Store
@@ -65,8 +63,7 @@ class AccessReviews:
         if (
             case.kind is not Kind.PROJECT
             or case.operation is Operation.DELETE
-            # Of nobody's settings: an account that some project names is not Argo CD here.
-            or is_argocd(case.writer, replace(case.surroundings, settings=Settings()))
+            or is_argocd(case.writer, case.surroundings)
         ):
             return None
         before = {entry[:3] for entry in entries_of(case.old)}
