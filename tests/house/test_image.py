@@ -102,6 +102,7 @@ def test_our_wheel_holds_the_command_and_the_status_page(tmp_path: Path) -> None
         (entry_points,) = [name for name in names if name.endswith("entry_points.txt")]
         assert "tiphys = cli.main:main" in archive.read(entry_points).decode()
     assert "webhook/templates/status.html" in names
+    assert {"tiphys/pages/templates/layout.html", "tiphys/pages/static/tiphys.css"} <= set(names)
     assert not [name for name in names if name.startswith(("tests/", "scripts/"))]
 
 

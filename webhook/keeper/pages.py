@@ -15,6 +15,7 @@ from argocd.judging.configuration import Configuration
 from argocd.rules.catalogue import CATALOGUE
 from tiphys import __version__, metrics
 from tiphys.http_server import HttpPage
+from tiphys.pages import layout
 from tiphys.redaction import redacted_text
 from webhook.admission.cluster_state import ClusterState
 from webhook.keeper.keeper import Keeper
@@ -36,6 +37,16 @@ def probe_pages(keeper: Keeper) -> Mapping[str, Callable[[], HttpPage]]:
 
 def create_pages(keeper: Keeper, cluster_state: ClusterState, registration: Registration) -> Flask:
     pages = Flask("webhook", static_folder=None)
+    pages.jinja_loader = layout.loader("webhook")
+
+    @pages.after_request
+    def with_headers(response: Response) -> Response:
+        response.headers.update(layout.HEADERS)
+        return response
+
+    @pages.get(f"/{layout.STYLE_PATH}")
+    def style_sheet() -> Response:
+        return Response(layout.style_sheet(), content_type=layout.STYLE_TYPE)
 
     @pages.get("/status.json")
     def status_json() -> Response:

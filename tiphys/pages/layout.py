@@ -1,0 +1,48 @@
+"""Templates and headers of pages for people.
+
+A page extends `layout.html` and serves `style_sheet()` beside itself as `STYLE_PATH`. Addresses in templates are
+relative: the API server's proxy puts a path before them.
+"""
+
+from functools import cache
+from importlib.resources import files
+
+from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictUndefined
+
+STYLE_PATH = "tiphys.css"
+STYLE_TYPE = "text/css; charset=utf-8"
+SCRIPT_TYPE = "text/javascript; charset=utf-8"
+HTML_TYPE = "text/html; charset=utf-8"
+
+HEADERS = {
+    # Nothing from elsewhere and nothing inline: a name that somebody gave an object can never become a script.
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:;"
+        " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+"""Of every answer that a browser shows."""
+
+
+def loader(package: str) -> BaseLoader:
+    """The templates of a package, on those that all share."""
+    return ChoiceLoader([PackageLoader(package), PackageLoader("tiphys.pages")])
+
+
+def environment(package: str) -> Environment:
+    """Where Flask does not make one."""
+    return Environment(
+        loader=loader(package),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+@cache
+def style_sheet() -> bytes:
+    return files("tiphys.pages").joinpath("static", STYLE_PATH).read_bytes()
