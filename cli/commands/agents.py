@@ -29,7 +29,7 @@ from kube.live import LiveStore
 from sidecars.fleet.agents import Fleet, Registered, Trouble, fingerprint_of
 from sidecars.fleet.pki import LEAF_LIFETIME
 from sidecars.fleet.principal_client import NOBODY, Told, ask_principal
-from sidecars.principal.standing import Standing
+from sidecars.principal.agent_status import AgentStatus
 from sidecars.wire.auth.blocklist import Blocklist
 from tiphys.errors import CallError
 
@@ -126,13 +126,13 @@ def inspect_command(agent: str, **given: Any) -> None:
     """Show all that is known about one agent."""
     look = on_principal(given, lambda store: _look(store, given, only=agent))
     (found,) = look.agents
-    standing, trouble = look.told.standings.get(found.name), look.troubles.get(found.name)
+    status, trouble = look.told.statuses.get(found.name), look.troubles.get(found.name)
     lines = [
         f"agent {found.name}",
         f"  cluster: Secret {given['principal_namespace']}/{found.secret}, {found.server}"
         + (", registered by itself" if found.self_registered else ""),
         f"  mode: {found.mode.value if found.mode else 'as its first login will say'}",
-        f"  {_standing_line(standing, look.told)}",
+        f"  {_status_line(status, look.told)}",
         f"  last error: {_trouble_line(trouble)}",
         f"  blocked: {'yes' if look.is_blocked(found) else 'no'}",
         *(f"  certificate {each}{_blocked_word(each, look.blocked)}" for each in found.fingerprints),
@@ -268,11 +268,11 @@ def _read_fingerprint(path: Path) -> str:
 
 
 def _row(agent: Registered, look: FleetView) -> tuple[str, ...]:
-    standing, trouble = look.told.standings.get(agent.name), look.troubles.get(agent.name)
+    status, trouble = look.told.statuses.get(agent.name), look.troubles.get(agent.name)
     blocked = "yes" if look.is_blocked(agent) else "no"
     error = visible(_trouble_line(trouble))
     shortened = error if len(error) <= MESSAGE_WIDTH else f"{error[: MESSAGE_WIDTH - 1]}…"
-    if standing is None:
+    if status is None:
         connected = UNKNOWN if look.told.problem else "no"
         return (
             agent.name,
@@ -285,23 +285,23 @@ def _row(agent: Registered, look: FleetView) -> tuple[str, ...]:
         )
     return (
         agent.name,
-        standing.mode,
-        "yes" if standing.connected else "no",
-        f"{standing.lag_seconds:.1f} s" if standing.queue else "0",
-        str(standing.queue),
+        status.mode,
+        "yes" if status.connected else "no",
+        f"{status.lag_seconds:.1f} s" if status.queue else "0",
+        str(status.queue),
         blocked,
         shortened,
     )
 
 
-def _standing_line(standing: Standing | None, told: Told) -> str:
-    if standing is None:
+def _status_line(status: AgentStatus | None, told: Told) -> str:
+    if status is None:
         return (
             f"connection unknown: {told.problem}" if told.problem else "not seen since the principal started"
         )
     return (
-        f"{standing.mode}, {'connected' if standing.connected else 'not connected'},"
-        f" {standing.queue} events ({standing.queue_bytes} bytes) wait, the oldest for {standing.lag_seconds:.1f} s"
+        f"{status.mode}, {'connected' if status.connected else 'not connected'},"
+        f" {status.queue} events ({status.queue_bytes} bytes) wait, the oldest for {status.lag_seconds:.1f} s"
     )
 
 
@@ -325,15 +325,15 @@ def _registered_told(agent: Registered) -> dict[str, Any]:
 
 
 def _told(agent: Registered, look: FleetView) -> dict[str, Any]:
-    standing, trouble = look.told.standings.get(agent.name), look.troubles.get(agent.name)
+    status, trouble = look.told.statuses.get(agent.name), look.troubles.get(agent.name)
     absent = None if look.told.problem else False
     return {
         **_registered_told(agent),
-        "mode": standing.mode if standing else _registered_told(agent)["mode"],
-        "connected": standing.connected if standing else absent,
-        "lagSeconds": standing.lag_seconds if standing else None,
-        "queue": standing.queue if standing else None,
-        "queueBytes": standing.queue_bytes if standing else None,
+        "mode": status.mode if status else _registered_told(agent)["mode"],
+        "connected": status.connected if status else absent,
+        "lagSeconds": status.lag_seconds if status else None,
+        "queue": status.queue if status else None,
+        "queueBytes": status.queue_bytes if status else None,
         "blocked": look.is_blocked(agent),
         "lastError": (
             {"application": trouble.application, "message": trouble.message, "time": trouble.when}

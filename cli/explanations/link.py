@@ -11,7 +11,7 @@ from kube.errors import ForbiddenError
 from kube.live import LiveStore
 from sidecars.fleet.agents import Fleet, Registered, Trouble
 from sidecars.fleet.principal_client import NOBODY, Told, ask_principal
-from sidecars.principal.standing import Standing
+from sidecars.principal.agent_status import AgentStatus
 
 LATE_SECONDS = 60.0
 """An agent that has not acknowledged something for longer is stuck, not busy."""
@@ -31,20 +31,20 @@ class LinkExplanation:
     trouble: Trouble | None = None
 
     @property
-    def standing(self) -> Standing | None:
-        return self.told.standings.get(self.agent)
+    def status(self) -> AgentStatus | None:
+        return self.told.statuses.get(self.agent)
 
     @property
     def mode(self) -> Mode | None:
-        said = self.standing.mode if self.standing else ""
+        said = self.status.mode if self.status else ""
         return Mode(said) if said in {mode.value for mode in Mode} else None
 
     @property
     def connected(self) -> bool | None:
         """None where the principal did not say."""
-        if self.standing is None:
+        if self.status is None:
             return None if self.told.problem else False
-        return self.standing.connected
+        return self.status.connected
 
     @property
     def cause(self) -> str:
@@ -57,15 +57,15 @@ class LinkExplanation:
 
     @property
     def data(self) -> dict[str, Any]:
-        standing, trouble = self.standing, self.trouble
+        status, trouble = self.status, self.trouble
         return {
             "registered": None if self.unseen else self.registered is not None,
             "secret": self.registered.secret if self.registered else None,
             "blocked": self.blocked,
-            "mode": standing.mode if standing else None,
+            "mode": status.mode if status else None,
             "connected": self.connected,
-            "queue": standing.queue if standing else None,
-            "lagSeconds": standing.lag_seconds if standing else None,
+            "queue": status.queue if status else None,
+            "lagSeconds": status.lag_seconds if status else None,
             "lastError": {"application": trouble.application, "message": trouble.message}
             if trouble
             else None,
@@ -130,7 +130,7 @@ def _steps(link: LinkExplanation) -> Iterator[ExplanationStep]:
 
 
 def _connection(link: LinkExplanation) -> Iterator[ExplanationStep]:
-    standing = link.standing
+    status = link.status
     if link.told.problem:
         yield ExplanationStep(
             Mark.NOTE,
@@ -138,25 +138,25 @@ def _connection(link: LinkExplanation) -> Iterator[ExplanationStep]:
             f"{link.told.problem}; --principal-url asks its pages elsewhere, and its log tells too",
         )
         return
-    if standing is None:
+    if status is None:
         yield ExplanationStep(
             Mark.NO,
             "it is not connected",
             "the principal has not seen it since it started: the agent's log tells why it does not get there",
         )
         return
-    yield ExplanationStep(Mark.NOTE, f"it is {standing.mode}, says the principal")
-    if not standing.connected:
+    yield ExplanationStep(Mark.NOTE, f"it is {status.mode}, says the principal")
+    if not status.connected:
         yield ExplanationStep(Mark.NO, "it is not connected", "the agent's log and the principal's tell why")
         return
     yield ExplanationStep(Mark.YES, "it is connected")
-    if not standing.queue:
+    if not status.queue:
         yield ExplanationStep(Mark.YES, "it has acknowledged everything")
         return
-    late = standing.lag_seconds > LATE_SECONDS
-    waiting = "1 event waits" if standing.queue == 1 else f"{standing.queue} events wait"
+    late = status.lag_seconds > LATE_SECONDS
+    waiting = "1 event waits" if status.queue == 1 else f"{status.queue} events wait"
     yield ExplanationStep(
         Mark.NO if late else Mark.NOTE,
-        f"{waiting} for it, the oldest for {standing.lag_seconds:.0f} s",
+        f"{waiting} for it, the oldest for {status.lag_seconds:.0f} s",
         "the agent's log tells what keeps it" if late else "",
     )

@@ -9,8 +9,8 @@ import aiohttp
 
 from argocd import names
 from kube.errors import ApiError
-from sidecars.principal import standing
-from sidecars.principal.standing import Standing
+from sidecars.principal import agent_status
+from sidecars.principal.agent_status import AgentStatus
 
 ANSWER_SECONDS = 10.0
 # The shortest that an API server gives.
@@ -32,7 +32,7 @@ class Told:
     """`problem` says why nothing is known; no principal of argocd-agent's has this page."""
 
     source: str = ""
-    standings: dict[str, Standing] = field(default_factory=dict)
+    statuses: dict[str, AgentStatus] = field(default_factory=dict)
     problem: str = ""
 
 
@@ -40,10 +40,10 @@ NOBODY = Told()
 
 
 async def ask_principal(store: Asked, *, namespace: str, service: str, url: str | None) -> Told:
-    source = f"{url.rstrip('/')}{standing.PATH}" if url else f"Service {namespace}/{service}"
+    source = f"{url.rstrip('/')}{agent_status.PATH}" if url else f"Service {namespace}/{service}"
     try:
         if url:
-            return Told(source, standing.read(await _fetched(source)))
+            return Told(source, agent_status.read(await _fetched(source)))
         token = await store.account_token(
             names.PRINCIPAL_READER_ACCOUNT,
             namespace=namespace,
@@ -51,8 +51,8 @@ async def ask_principal(store: Asked, *, namespace: str, service: str, url: str 
             seconds=TOKEN_SECONDS,
         )
         headers = {names.PAGE_TOKEN_HEADER: token}
-        told = await store.ask_service(service, standing.PATH, namespace=namespace, headers=headers)
-        return Told(source, standing.read(told))
+        told = await store.ask_service(service, agent_status.PATH, namespace=namespace, headers=headers)
+        return Told(source, agent_status.read(told))
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         return Told(source, problem=f"{source}: {error or type(error).__name__}")
     except (ApiError, ValueError) as error:

@@ -17,7 +17,7 @@ from kube.store import Object, Store
 from sidecars.delivery.timing import Budget
 from sidecars.metrics.per_peer import principal_figures
 from sidecars.mirroring.link import Link, Runtime
-from sidecars.principal import standing
+from sidecars.principal import agent_status
 from sidecars.principal.metrics import PrincipalMetrics
 from sidecars.principal.principal import SYNC_SECONDS, Principal, identity
 from sidecars.principal.settings import QUEUE_BYTES, PrincipalSettings
@@ -89,7 +89,7 @@ class PrincipalProcess:
             namespace=serving.settings.namespace,
             probes={"/healthz": self._alive, "/readyz": self._ready},
             figures=lambda: principal_figures(self._links()),
-            pages={standing.PATH: self._agents},
+            pages={agent_status.PATH: self._agents},
             access=PageAccess(
                 store, namespace=serving.settings.namespace, service=names.PRINCIPAL_AGENTS_SERVICE
             ),
@@ -236,7 +236,7 @@ class PrincipalProcess:
 
     def _agents(self) -> HttpPage:
         """What `tiphys agents list` asks; only the one that works knows."""
-        return self._ready() if self.principal is None else standing.page(self.principal.known_agents)
+        return self._ready() if self.principal is None else agent_status.page(self.principal.known_agents)
 
     def _ready(self) -> HttpPage:
         if self.listening.is_set():

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from sidecars.principal import standing
+from sidecars.principal import agent_status
 from tiphys.http_server import HttpPage, HttpPages
 
 
@@ -15,7 +15,7 @@ from tiphys.http_server import HttpPage, HttpPages
 def a_principals_page(body: dict[str, Any]) -> Iterator[str]:
     """On a thread: commands bring their own event loop."""
     page = HttpPage(json.dumps(body).encode(), content_type="application/json")
-    pages = HttpPages({standing.PATH: lambda: page}, host="127.0.0.1", port=0)
+    pages = HttpPages({agent_status.PATH: lambda: page}, host="127.0.0.1", port=0)
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()

@@ -17,7 +17,7 @@ from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, NAMESPACES, 
 from kube.store import Object
 from sidecars.fleet.agents import Fleet, Registered, registered
 from sidecars.fleet.pki import Pki
-from sidecars.principal import standing
+from sidecars.principal import agent_status
 from tests.sidecars.pair_in_memory import Pair, application, project, until
 from tiphys.errors import CallError
 
@@ -171,7 +171,7 @@ async def test_the_principals_page_tells_how_its_agents_stand() -> None:
     await pair.hub.store.create(APP_PROJECTS, project("web"), namespace="argocd")
     async with pair.together() as (principal, _):
         await until(pair.workload, APP_PROJECTS, lambda there: "web" in there)
-        told = standing.read(json.loads(standing.page(principal.known_agents).body))
+        told = agent_status.read(json.loads(agent_status.page(principal.known_agents).body))
         assert (told["agent-a"].mode, told["agent-a"].connected) == ("managed", True)
 
 
@@ -184,7 +184,7 @@ async def test_what_an_absent_agent_has_not_heard_is_its_queue() -> None:
             await until(pair.workload, APP_PROJECTS, lambda there: "web" in there)
         made = await pair.hub.store.create(APP_PROJECTS, project("late"), namespace="argocd")
         await principal.hub_state.projects.reached(made["metadata"]["resourceVersion"])
-        told = standing.read(json.loads(standing.page(principal.known_agents).body))["agent-a"]
+        told = agent_status.read(json.loads(agent_status.page(principal.known_agents).body))["agent-a"]
         assert not told.connected
         assert told.queue >= 1
         assert told.queue_bytes > 0
@@ -192,7 +192,7 @@ async def test_what_an_absent_agent_has_not_heard_is_its_queue() -> None:
 
 @pytest.mark.parametrize("told", [None, [], {"agents": 7}, {"agents": [7, {"name": 3}, {}]}])
 def test_a_page_of_something_else_tells_nothing(told: Any) -> None:
-    assert standing.read(told) == {}
+    assert agent_status.read(told) == {}
 
 
 def test_a_certificate_that_was_wrapped_by_hand_is_still_seen() -> None:

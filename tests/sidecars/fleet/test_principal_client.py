@@ -67,7 +67,7 @@ async def test_a_running_principal_tells_its_agents(tmp_path: Path) -> None:
             await process.listening.wait()
         url = f"http://127.0.0.1:{process.pages.port}/"
         told = await ask_principal(NoServices(), namespace="argocd", service="principal:8000", url=url)
-        assert (told.problem, told.standings) == ("", {})  # nobody has come yet
+        assert (told.problem, told.statuses) == ("", {})  # nobody has come yet
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
@@ -133,10 +133,10 @@ async def test_a_principals_agents_are_asked_for_through_the_api_servers_proxy(t
         told = await ask_principal(store, namespace="argocd", service=service, url=None)
         assert told.problem == ""
         assert told.source == f"Service argocd/{service}"
-        agent = told.standings["agent-a"]
+        agent = told.statuses["agent-a"]
         assert (agent.mode, agent.connected) == ("managed", True)
         missing = await ask_principal(store, namespace="argocd", service="nobody:8000", url=None)
-        assert missing.standings == {}
+        assert missing.statuses == {}
         assert missing.problem
 
 
@@ -144,4 +144,4 @@ async def test_a_principals_agents_are_asked_for_through_the_api_servers_proxy(t
 async def test_a_principal_that_does_not_answer_is_a_problem_and_no_failure(url: str) -> None:
     told = await ask_principal(NoServices(), namespace="argocd", service="principal:8000", url=url)
     assert told.problem.startswith(url)
-    assert told.standings == {}
+    assert told.statuses == {}

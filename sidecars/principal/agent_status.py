@@ -14,7 +14,7 @@ VERSION = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class AgentStatus:
     """`lag_seconds` is the age of the oldest thing that the agent has not acknowledged."""
 
     name: str
@@ -25,12 +25,12 @@ class Standing:
     lag_seconds: float
 
 
-def standings(known_agents: KnownAgents) -> Iterable[Standing]:
+def statuses(known_agents: KnownAgents) -> Iterable[AgentStatus]:
     """Walks over the queues: for a person's question, not for a probe."""
     for agent in known_agents:
         figures = agent.link.outbox.figures()
         queue = figures.waiting + figures.under_way
-        yield Standing(
+        yield AgentStatus(
             name=agent.name,
             mode=agent.mode.value,
             connected=agent.link.connected,
@@ -42,17 +42,17 @@ def standings(known_agents: KnownAgents) -> Iterable[Standing]:
 
 def page(known_agents: KnownAgents) -> HttpPage:
     """For operators: names and how they are doing are nothing that everybody need know."""
-    body = {"version": VERSION, "agents": [asdict(each) for each in standings(known_agents)]}
+    body = {"version": VERSION, "agents": [asdict(each) for each in statuses(known_agents)]}
     return HttpPage(json.dumps(body).encode(), content_type="application/json")
 
 
-def read(told: Any) -> dict[str, Standing]:
+def read(told: Any) -> dict[str, AgentStatus]:
     """By name; a principal of another version may tell more or less."""
-    found: dict[str, Standing] = {}
+    found: dict[str, AgentStatus] = {}
     for each in sequence(told, "agents"):
         name = text(each, "name")
         if name:
-            found[name] = Standing(
+            found[name] = AgentStatus(
                 name=name,
                 mode=text(each, "mode"),
                 connected=value(each, "connected") is True,
