@@ -126,7 +126,6 @@ RESOURCE_PROXY_TLS_SECRET = "argocd-agent-resource-proxy-tls"  # noqa: S105
 AGENT_TLS_SECRET = "argocd-agent-client-tls"  # noqa: S105
 AGENT_JWT_SECRET = "argocd-agent-jwt"  # noqa: S105
 PRINCIPAL_SERVICE = "argocd-agent-principal"
-PRINCIPAL_METRICS_SERVICE = "argocd-agent-principal-metrics"
 PRINCIPAL_AGENTS_SERVICE = "tiphys-principal-agents"
 PRINCIPAL_READER_ACCOUNT = "tiphys-principal-reader"
 """The ServiceAccount whose tokens `tiphys agents` shows to the principal."""

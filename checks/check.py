@@ -8,9 +8,8 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import date
 
 from argocd.engine.judge import judge
-from argocd.judging.case import Case
+from argocd.judging.case import Case, kind_of
 from argocd.judging.configuration import Configuration
-from argocd.judging.kinds import kind_of
 from checks.file_check import FileCheck, Input
 from checks.files.content import size_of
 from checks.files.references import references_in

@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from argocd.engine.judge import judge
-from argocd.judging.case import Case, Kind, Surroundings
+from argocd.judging.case import Case, Kind, Surroundings, kind_of
 from argocd.judging.configuration import Configuration
-from argocd.judging.kinds import kind_of
 from checks.files.content import STDIN, STDIN_NAME, UnreadableError, decoded, read_bytes
 from checks.files.reasons import Reason
 from checks.files.recognition import Recognition, broken_as

@@ -7,9 +7,8 @@ from typing import Any
 
 from argocd import names, reading
 from argocd.engine.directory import Directory
-from argocd.judging.case import Kind, Surroundings
+from argocd.judging.case import Kind, Surroundings, kind_of
 from argocd.judging.configuration import Configuration
-from argocd.judging.kinds import kind_of
 from checks.known_objects import KnownObjects, in_default_namespace
 from checks.manifests import Object
 

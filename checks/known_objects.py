@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 
 from argocd import names, reading
 from argocd.engine.directory import Directory, Shelf
-from argocd.judging.case import Kind, Surroundings
+from argocd.judging.case import Kind, Surroundings, kind_of
 from argocd.judging.configuration import Configuration
-from argocd.judging.kinds import kind_of
 from argocd.settings.argocd_cm import read_settings
 from checks.manifests import Object
 

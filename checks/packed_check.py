@@ -10,9 +10,8 @@ from itertools import islice
 from typing import Any
 
 from argocd.engine.judge import Judgement, judge
-from argocd.judging.case import Case, Kind
+from argocd.judging.case import Case, Kind, kind_of
 from argocd.judging.configuration import Configuration
-from argocd.judging.kinds import kind_of
 from checks.file_check import FileCheck, Input
 from checks.files.content import can_be_read_once
 from checks.findings import CheckResult, FileResult, PlacedFinding, name_of, placed_in

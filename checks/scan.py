@@ -13,9 +13,8 @@ from argocd import names, reading
 from argocd.engine.directory import Shelf
 from argocd.engine.judge import judge
 from argocd.engine.summaries import summarize_application
-from argocd.judging.case import Case, Kind, Rule, Surroundings
+from argocd.judging.case import Case, Kind, Rule, Surroundings, kind_of
 from argocd.judging.configuration import Configuration
-from argocd.judging.kinds import kind_of
 from argocd.rules.catalogue import CATALOGUE
 from argocd.tracking.marks import application_of
 from checks.findings import CheckResult, name_of, placed

@@ -48,13 +48,12 @@ def project_for_agent(
     agent: str,
     mapped_by: AgentMapping,
     mode: Mode = Mode.MANAGED,
-    tidy: bool = True,
 ) -> dict[str, Any]:
     """The copy that a principal sends to an agent: only its destinations, each meaning its own cluster.
 
     Two destinations that differed only in the cluster's name become the same, which Argo CD's API server
-    would refuse: `tidy` keeps the first. argocd-agent keeps both (`tidy=False`). A project that a replica was
-    given goes under the uid that the agents know.
+    would refuse: the first is kept, where argocd-agent keeps both. A project that a replica was given goes under the
+    uid that the agents know.
     """
     spec = dict(mapping(project, "spec"))
     kept = []
@@ -65,7 +64,7 @@ def project_for_agent(
     # Go leaves empty text and lists out; with the same here both ends have the same checksum.
     spec.pop("destinations", None)
     if kept:
-        spec["destinations"] = _without_repetitions(kept) if tidy else kept
+        spec["destinations"] = _without_repetitions(kept)
     if mapped_by is AgentMapping.NAMESPACE:
         spec.pop("sourceNamespaces", None)
     if mode is Mode.MANAGED:
@@ -74,22 +73,17 @@ def project_for_agent(
 
 
 def project_at_principal(
-    project: Object,
-    *,
-    agent: str,
-    namespace: str,
-    source_uid: str = "",
-    tidy: bool = True,
+    project: Object, *, agent: str, namespace: str, source_uid: str = ""
 ) -> dict[str, Any]:
     """The mirror that a principal keeps of an autonomous agent's project, under its prefixed name.
 
-    `source_uid` is the project's own uid unless given; `tidy` is as for `project_for_agent`. A mirror stays
-    what it is: twice is once. Raises NameTooLongError.
+    `source_uid` is the project's own uid unless given. Of destinations that become the same the first is kept. A
+    mirror stays what it is: twice is once. Raises NameTooLongError.
     """
     if not is_mirror_of(project, agent=agent, namespace=namespace):
         project = _renamed(project, agent=agent, namespace=namespace, source_uid=source_uid)
     mirror = settled_project(project, agent=agent)
-    if tidy and sequence(mirror, "spec", "destinations"):
+    if sequence(mirror, "spec", "destinations"):
         mirror["spec"]["destinations"] = _without_repetitions(mirror["spec"]["destinations"])
     return mirror
 

@@ -5,10 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from argocd import names, reading
-from argocd.applications.destinations import resolve
-from argocd.applications.sources import SourceProblem, project_of
+from argocd.applications.sources import SourceProblem
 from argocd.budget import spend
-from argocd.judging.neighbours import Neighbours
 
 GENERATORS = (
     "list",
@@ -172,38 +170,3 @@ def rolling_steps(spec: Mapping[str, Any]) -> Iterator[Located]:
 
 def expressions(path: str, step: Mapping[str, Any]) -> Iterator[Located]:
     return _located(reading.sequence(step, "matchExpressions"), f"{path}.matchExpressions")
-
-
-def generated_problem(
-    application: Mapping[str, Any],
-    *,
-    application_set: str,
-    seen: set[str],
-    neighbours: Neighbours,
-    in_cluster_enabled: bool = True,
-) -> str:
-    """What the controller says of one application that a set gave; empty if it is good or not known.
-
-    `seen` holds the names that the set gave before and gets this one.
-    """
-    name = reading.text(application, "metadata", "name")
-    if not name:
-        return (
-            f"ApplicationSet {application_set} contains an application with no name; a name must be set in the "
-            "template's metadata.name or via a templatePatch (generateName is not supported)"
-        )
-    if name in seen:
-        return f"ApplicationSet {application_set} contains applications with duplicate name: {name}"
-    seen.add(name)
-    spec = reading.mapping(application, "spec")
-    project = project_of(spec)
-    if neighbours.project(project) == {}:
-        return f"application references project {project} which does not exist"
-    resolution = resolve(
-        reading.mapping(spec, "destination"),
-        neighbours=neighbours,
-        in_cluster_enabled=in_cluster_enabled,
-    )
-    if resolution is not None and resolution.error:
-        return f"application destination spec is invalid: {resolution.error}"
-    return ""

@@ -12,9 +12,8 @@ from argocd import reading
 from argocd.budget import FINDING, BudgetExceededError, StepBudget
 from argocd.engine.plan import Group, plan_for
 from argocd.engine.templates import TEMPLATE, template_findings
-from argocd.judging.case import Action, Case, Finding, Kind, Operation, Rule
+from argocd.judging.case import Action, Case, Finding, Kind, Operation, Rule, kind_of
 from argocd.judging.configuration import Exemption
-from argocd.judging.kinds import kind_of
 from argocd.judging.memo import nothing_found
 from argocd.judging.ratchet import changes_only_what_passes
 from argocd.judging.writers import is_kubernetes_cleaning_up

@@ -9,10 +9,10 @@ from itertools import groupby
 from typing import Any
 
 from argocd import reading
-from argocd.judging.case import Action, Case, Check, Finding, Kind, Operation, Rule, SharedLook
+from argocd.judging.case import Action, Case, Check, Finding, Kind, Operation, Path, Rule, SharedLook, path_of
 from argocd.judging.configuration import Configuration, NamespacePolicy
 from argocd.judging.memo import Remembered
-from argocd.judging.ratchet import KEYED, Path, differs, path_of
+from argocd.judging.ratchet import KEYED, differs
 
 Notice = Callable[[Case], Any]
 Step = tuple[Check, Rule, Action]
@@ -81,7 +81,7 @@ class _Fields:
 
 
 class Plan:
-    """The rules for one kind, operation and namespace policy."""
+    """The rules for one kind, operation and namespace policy, in a file or in a cluster."""
 
     def __init__(self, rules: Iterable[tuple[Rule, Action]]) -> None:
         steps = [(rule.check, rule, action) for rule, action in rules]
@@ -124,21 +124,23 @@ class _Plans:
     def __init__(self, configuration: Configuration, rules: Sequence[Rule]) -> None:
         self.configuration = configuration
         self.rules = rules
-        self._plans: dict[tuple[Kind, Operation, int], Plan] = {}
+        self._plans: dict[tuple[Kind, Operation, bool, int], Plan] = {}
 
-    def plan(self, kind: Kind, operation: Operation, namespace: str) -> Plan:
+    def plan(self, case: Case, namespace: str) -> Plan:
         policy = self.configuration.policy_for(namespace)
-        key = (kind, operation, id(policy))
+        key = (case.kind, case.operation, case.written, id(policy))
         found = self._plans.get(key)
         if found is None:
-            found = self._plans[key] = Plan(self._steps(kind, operation, policy))
+            found = self._plans[key] = Plan(self._steps(case, policy))
         return found
 
-    def _steps(
-        self, kind: Kind, operation: Operation, policy: NamespacePolicy | None
-    ) -> Iterable[tuple[Rule, Action]]:
+    def _steps(self, case: Case, policy: NamespacePolicy | None) -> Iterable[tuple[Rule, Action]]:
         for rule in self.rules:
-            if operation in rule.operations and rule.kinds & {kind, Kind.ANY}:
+            if (
+                case.operation in rule.operations
+                and rule.kinds & {case.kind, Kind.ANY}
+                and (case.written or not rule.files_only)
+            ):
                 action = self.configuration.action_under(policy, rule)
                 if action is not Action.OFF:
                     yield rule, action
@@ -160,4 +162,4 @@ def plan_for(case: Case, rules: Sequence[Rule], *, namespace: str) -> Plan:
         if len(_REMEMBERED) >= _MAX_CONFIGURATIONS:
             _REMEMBERED.clear()
         found = _REMEMBERED[key] = _Plans(configuration, rules)
-    return found.plan(case.kind, case.operation, namespace)
+    return found.plan(case, namespace)

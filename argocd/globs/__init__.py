@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
-from argocd.budget import measured, spend
+from argocd.budget import measured, remembered, spend
 from argocd.globs.building import build
 from argocd.globs.matchers import (
     AnyRunMatcher,
@@ -25,7 +25,6 @@ from argocd.globs.matchers import (
 )
 from argocd.globs.parsing import GlobError, TooCostlyError, parse
 from argocd.go import runes
-from argocd.remembered import remembered
 
 
 class Verdict(StrEnum):

@@ -13,10 +13,9 @@ from itertools import islice
 import re2
 
 from argocd import globs
-from argocd.budget import StepBudget, spend
+from argocd.budget import StepBudget, remembered, spend
 from argocd.charged_re2 import ChargedPattern
 from argocd.globs import Verdict, parsing
-from argocd.remembered import remembered
 
 # ASCII without \\?*[]{} and zero, said by what it is: the opposite would take 5 ms to compile.
 _PLAIN = r"([\x01-)+->@-Z^-z|~\x7f]*)"

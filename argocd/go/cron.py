@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import pairwise
 
-from argocd.budget import spend
+from argocd.budget import remembered, spend
 from argocd.go import runes, strconv, time_zones
-from argocd.remembered import remembered
 
 _MONTHS = {
     name: number

@@ -2,8 +2,8 @@
 
 import re
 
+from argocd.budget import remembered
 from argocd.go import runes
-from argocd.remembered import remembered
 
 _NANOSECONDS = {
     b"ns": 1,

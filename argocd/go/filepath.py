@@ -8,9 +8,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from argocd.budget import spend
+from argocd.budget import remembered, spend
 from argocd.go import runes
-from argocd.remembered import remembered
 
 _SLASH, _STAR = b"/*"
 _RANGES_AT_ONCE = 16

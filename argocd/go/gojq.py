@@ -6,9 +6,8 @@ Where gojq's versions differ (0.12.17 to 0.12.19), what one of them takes is rig
 from collections.abc import Callable
 from typing import ClassVar
 
-from argocd.budget import spend
+from argocd.budget import remembered, spend
 from argocd.go.jq_tokens import KEYWORDS, JqSyntaxError, JqTokens
-from argocd.remembered import remembered
 
 _LONGEST = 4096
 """Characters that are read; people write far shorter paths."""

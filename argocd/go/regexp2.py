@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 import re2
 
-from argocd.budget import spend
+from argocd.budget import remembered, spend
 from argocd.charged_re2 import ChargedPattern
 from argocd.go import runes
-from argocd.remembered import remembered
 
 Search = Callable[[str], bool]
 _Finding = Callable[[bytes], object]

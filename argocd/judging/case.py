@@ -10,12 +10,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from argocd import names, reading
+
 if TYPE_CHECKING:
     from argocd.judging.configuration import Configuration
     from argocd.judging.neighbours import Neighbours
     from argocd.settings.argocd_cm import Settings
 
 Object = Mapping[str, Any]
+Path = tuple[str, ...]
+"""Keys to follow, one after another."""
 
 
 class Operation(StrEnum):
@@ -57,6 +61,25 @@ class Kind(StrEnum):
     RBAC_CM = "argocd-rbac-cm"
     PARAMETERS_CM = "argocd-cmd-params-cm"
     ANY = "any object"
+
+
+_CONFIG_MAPS = {kind.value: kind for kind in (Kind.ARGOCD_CM, Kind.RBAC_CM, Kind.PARAMETERS_CM)}
+_OWN = {kind.value: kind for kind in (Kind.PROJECT, Kind.APPLICATION, Kind.APPLICATION_SET)}
+
+
+def kind_of(thing: Object) -> Kind:
+    """By which kind of rules an object is judged. A Secret is told by its label: any type but `cluster`, unknown ones too, is judged as a repository."""
+    api_version, kind = reading.text(thing, "apiVersion"), reading.text(thing, "kind")
+    if api_version.startswith(f"{names.GROUP}/"):
+        return _OWN.get(kind, Kind.ANY)
+    if api_version != "v1":
+        return Kind.ANY
+    if kind == "ConfigMap":
+        return _CONFIG_MAPS.get(reading.text(thing, "metadata", "name"), Kind.ANY)
+    if kind == "Secret" and names.SECRET_TYPE in reading.mapping(thing, "metadata", "labels"):
+        secret_type = reading.text(thing, "metadata", "labels", names.SECRET_TYPE)
+        return Kind.CLUSTER if secret_type == names.SECRET_TYPE_CLUSTER else Kind.REPOSITORY
+    return Kind.ANY
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +168,8 @@ class Rule:
     default warns, and is silent where they are unknown. `opinion` says why a rule is one of the strict profile:
     what works, and is common, although the rule speaks of it. `bad` and `good` are YAML whose last document is judged;
     those before it are in the cluster already, and an older version of the judged object makes it an update.
-    Where `mild_when` is true of a case the rule warns instead of denying.
+    Where `mild_when` is true of a case the rule warns instead of denying. `files_only` marks a rule that is asked of
+    files alone: an API server has refused or dropped already what it speaks of.
     """
 
     id: str
@@ -160,6 +184,14 @@ class Rule:
     check: Check
     needs: tuple[str, ...] = ()
     neighbours: bool = False
+    files_only: bool = False
     mild_when: Callable[[Case], bool] | None = None
     opinion: str = ""
     operations: frozenset[Operation] = frozenset({Operation.CREATE, Operation.UPDATE})
+
+
+def path_of(read: str) -> Path:
+    """One of `Rule.reads`: `metadata.annotations[argocd.argoproj.io/hook]` as the keys to follow; a bracket holds a key with dots."""
+    dotted, _, key = read.partition("[")
+    path = tuple(dotted.split("."))
+    return (*path, key.removesuffix("]")) if key else path

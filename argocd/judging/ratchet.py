@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from argocd import names, reading
-
-Path = tuple[str, ...]
+from argocd.judging.case import Path
 
 PASSING_ANNOTATIONS = (*names.REQUESTS, names.NOTIFIED)
 """Argo CD's requests and notes to itself: what the match conditions, rules and copies take for no change."""
@@ -20,13 +19,6 @@ _ANNOTATIONS: Path = ("metadata", "annotations")
 
 KEYED = frozenset({_ANNOTATIONS, ("metadata", "labels")})
 """What is read key by key: an object has a label or it has not."""
-
-
-def path_of(read: str) -> Path:
-    """`metadata.annotations[argocd.argoproj.io/hook]` as the keys to follow; a bracket holds a key with dots."""
-    dotted, _, key = read.partition("[")
-    path = tuple(dotted.split("."))
-    return (*path, key.removesuffix("]")) if key else path
 
 
 def differs(old: Any, new: Any, path: Path) -> bool:

@@ -139,40 +139,6 @@ def application_namespace_permitted(project: Project, *, namespace: str, control
     return pattern_lists.in_list(map(_text, reading.sequence(project, "spec", "sourceNamespaces")), namespace)
 
 
-def resource_problem(
-    project: Project,
-    *,
-    group: str,
-    kind: str,
-    name: str,
-    namespace: str,
-    namespaced: bool | None,
-    cluster: KnownCluster,
-    project_clusters: Sequence[KnownCluster] | None = (),
-) -> str:
-    """Why the controller would refuse to sync an object; empty where it would not.
-
-    `namespaced` is None where the destination does not know the kind.
-    """
-    if namespaced is None:
-        return f"failed to get API resource info for {group}/{kind}: unable to verify permissions"
-    project_name = reading.text(project, "metadata", "name")
-    if not kind_permitted(project, group=group, kind=kind, name=name, namespaced=namespaced):
-        return f"resource {group}:{kind} is not permitted in project {project_name}"
-    if not namespaced:
-        return ""
-    verdict = destination_permitted(
-        project,
-        server=cluster.server,
-        name=cluster.name,
-        namespace=namespace,
-        project_clusters=project_clusters,
-    )
-    return (
-        f"namespace {namespace} is not permitted in project '{project_name}'" if verdict is Verdict.NO else ""
-    )
-
-
 def effective_project(project: Project, *, settings: Settings, neighbours: Neighbours) -> Project | None:
     """The project as an application meets it; None where it is not known what belongs to it.
 

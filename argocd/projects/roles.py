@@ -2,10 +2,10 @@
 
 import re
 
+from argocd.budget import remembered
 from argocd.go import runes
 from argocd.judging.configuration import Version
 from argocd.projects.rule_ids import RefusalId
-from argocd.remembered import remembered
 from argocd.settings.casbin import line_problem
 
 _Problem = tuple[RefusalId, str]

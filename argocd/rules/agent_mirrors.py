@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from argocd import names, reading
 from argocd.agents import autonomous_projects, ignore_sync
 from argocd.agents.autonomous_projects import may_change_mirror, owner_of
-from argocd.judging.case import Action, Case, Finding, Kind, Operation, Profile, Rule
+from argocd.judging.case import Action, Case, Finding, Kind, Operation, Profile, Rule, path_of
 from argocd.judging.configuration import Role
-from argocd.judging.ratchet import differs, path_of
+from argocd.judging.ratchet import differs
 from argocd.judging.writers import is_agent, is_argocd
 from argocd.rules import examples
 from argocd.rules.agent_projects import SETTLED, example_project

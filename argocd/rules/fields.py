@@ -23,7 +23,7 @@ _SAID_OTHERWISE = (".destination", ".repoURL", ".drySource", ".targetBranch", ".
 
 
 def _problems(case: Case) -> list[FieldProblem]:
-    if not case.written or case.kind not in _KINDS:
+    if case.kind not in _KINDS:
         return []
     version = case.surroundings.configuration.argocd.version
     return [
@@ -46,13 +46,12 @@ def _rule(fault: FieldFault, **parts: object) -> Rule:
         profile=Profile.RECOMMENDED,
         reads=("metadata", "spec", "operation"),
         check=SharedLook(_problems, partial(_tell, fault=fault)),
+        files_only=True,
         **{"action": Action.DENY, "good": examples.application(), **parts},  # type: ignore[arg-type]
     )
 
 
 def _kind(case: Case) -> Iterator[Finding]:
-    if not case.written:
-        return
     api_version, kind = reading.text(case.object, "apiVersion"), reading.text(case.object, "kind")
     group = api_version.partition("/")[0]
     meant = _meant_kind(group, kind)
@@ -117,6 +116,7 @@ RULES: tuple[Rule, ...] = (
         bad=examples.application().replace("kind: Application", "kind: Aplication"),
         good=examples.application(),
         check=_kind,
+        files_only=True,
     ),
     _rule(
         FieldFault.UNKNOWN,

@@ -10,14 +10,13 @@ from functools import partial
 from typing import Any
 
 from argocd import globs, reading
-from argocd.budget import FINDING, spend
+from argocd.budget import FINDING, remembered, spend
 from argocd.globs.surprises import SurpriseKind as Surprising
 from argocd.globs.surprises import surprises
 from argocd.go import filepath, regexp2
 from argocd.judging.case import Action, Case, Finding
 from argocd.judging.memo import Remembered
 from argocd.projects import pattern_lists, sync_windows
-from argocd.remembered import remembered
 from argocd.rules.project_rule import project_rule
 from argocd.settings import git_urls
 

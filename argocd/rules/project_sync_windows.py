@@ -4,10 +4,10 @@ from functools import partial
 
 from argocd import reading
 from argocd.agents.autonomous_projects import is_rewritten_mirror
+from argocd.budget import remembered
 from argocd.go import cron, durations, time_zones
 from argocd.judging.case import Case, Finding
 from argocd.judging.memo import Remembered
-from argocd.remembered import remembered
 from argocd.rules.project_rule import project_rule, refused
 
 _WINDOWS = ("spec.syncWindows",)

@@ -6,8 +6,8 @@ Go's net/url cannot read, `ssh://git@host:org/repo` for one, becomes empty, and 
 
 import re
 
+from argocd.budget import remembered
 from argocd.go import net_url, runes
-from argocd.remembered import remembered
 
 _PLAIN = re.compile(r"https?://[a-z0-9.-]+(?::[0-9]+)?(?:/[a-z0-9_.~/*-]*)?")
 """What most are, and what stays as it is when it is read and written again."""

@@ -51,18 +51,6 @@ def marks_for(
     return TrackingMarks(labels={settings.instance_label: truncate(application)}, annotations=annotations)
 
 
-def unmarked(thing: Mapping[str, Any], *, settings: Settings) -> TrackingMarks:
-    """Labels and annotations of the object once Argo CD has let go of it."""
-    labels = dict(reading.mapping(thing, "metadata", "labels"))
-    annotations = dict(reading.mapping(thing, "metadata", "annotations"))
-    if settings.tracking_method in {TrackingMethod.LABEL, TrackingMethod.ANNOTATION_AND_LABEL}:
-        labels.pop(settings.instance_label, None)
-    if settings.tracking_method is not TrackingMethod.LABEL:
-        annotations.pop(names.TRACKING_ID, None)
-        annotations.pop(names.INSTALLATION_ID, None)
-    return TrackingMarks(labels=labels, annotations=annotations)
-
-
 def tracking_id(
     thing: Mapping[str, Any] | None, *, settings: Settings, version: Version
 ) -> TrackingId | None:
@@ -88,23 +76,12 @@ def application_of(thing: Mapping[str, Any] | None, *, settings: Settings, versi
     return found.application if found else ""
 
 
-def is_self_referencing(
-    live: Mapping[str, Any] | None,
-    *,
-    settings: Settings,
-    version: Version,
-    desired: Mapping[str, Any] | None = None,
-) -> bool:
+def is_self_referencing(live: Mapping[str, Any] | None, *, settings: Settings, version: Version) -> bool:
     """Whether the mark is about this object rather than copied from another.
 
-    The desired object counts before the annotation, so that a change of the API group breaks nothing. What
-    cannot be told counts as true: labels, no live object, no readable id, an unknown method.
+    What cannot be told counts as true: labels, no live object, no readable id, an unknown method.
     """
-    if live is None or settings.tracking_method is TrackingMethod.LABEL:
-        return True
-    if desired is not None:
-        return id_for(desired, application="").is_about(live)
-    if settings.tracking_method is TrackingMethod.UNKNOWN:
+    if live is None or settings.tracking_method in {TrackingMethod.LABEL, TrackingMethod.UNKNOWN}:
         return True
     found = tracking_id(live, settings=settings, version=version)
     return found is None or found.is_about(live)

@@ -8,9 +8,8 @@ from argocd import reading
 from argocd.agents.project_copies import NameTooLongError, project_at_principal, project_for_agent
 from argocd.agents.routing import AgentMapping, explain_project
 from argocd.agents.vocabulary import Mode
-from argocd.judging.case import Kind
+from argocd.judging.case import Kind, kind_of
 from argocd.judging.configuration import Configuration
-from argocd.judging.kinds import kind_of
 from checks.manifests import Object
 from cli.explanations.explanation import as_yaml, plain
 from cli.explanations.project import lean

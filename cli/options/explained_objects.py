@@ -8,9 +8,8 @@ from typing import Any
 import click
 
 from argocd import names, reading
-from argocd.judging.case import Kind, Surroundings
+from argocd.judging.case import Kind, Surroundings, kind_of
 from argocd.judging.configuration import Configuration
-from argocd.judging.kinds import kind_of
 from argocd.tracking.ids import split_qualified
 from checks.configuration import read_configuration, with_argocd_namespace
 from checks.files.search import Search

@@ -24,8 +24,7 @@ from sidecars.delivery.outcomes import (
 )
 from sidecars.delivery.seen import SeenEvents, SeenLimits, Sighting
 from sidecars.delivery.timing import Backoff, Budget, Timing
-from sidecars.wire import trace_context
-from sidecars.wire.events import Event
+from sidecars.wire.events import Event, following_trace
 from tiphys import logs
 
 log = logs.get_logger()
@@ -263,7 +262,7 @@ class Inbox:
             while self._ready and self._active <= self._wanted_workers:
                 key = self._ready.pop(0)
                 line = self._lines[key]
-                with trace_context.following(line.entries[0].event):
+                with following_trace(line.entries[0].event):
                     await self._deal_with(key, line, line.entries[0])
                 line.busy = False
                 if line.entries:

@@ -21,8 +21,8 @@ from sidecars.delivery.unsent import UnsentKeys
 from sidecars.metrics.argocd_agent import Figures
 from sidecars.metrics.per_peer import FAILURE, RECEIVED, SENT, STREAM_LOST, SUCCESS, PerPeerMetrics, kind_of
 from sidecars.mirroring.inventories import Inventories
-from sidecars.wire import capabilities, trace_context
-from sidecars.wire.events import Event, acknowledgement, fresh_id
+from sidecars.wire import capabilities
+from sidecars.wire.events import Event, acknowledgement, carrying_trace, fresh_id
 from tiphys import logs, metrics
 from tiphys.errors import SurroundingsError
 
@@ -228,7 +228,7 @@ class Link:
     def send(self, event: Event, *, provides: str = "", needs: str = "") -> bool:
         """What needs a name leaves when what provides it has arrived."""
         self.figures.sent.inc()
-        taken = self.outbox.add(trace_context.carried(event), provides=provides, needs=needs)
+        taken = self.outbox.add(carrying_trace(event), provides=provides, needs=needs)
         self.per_peer.sent(event, taken=taken)
         return taken
 

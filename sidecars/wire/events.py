@@ -3,17 +3,25 @@
 An event names what happened (`type`), to what sort of thing (`target`), and carries two ids: events with
 the same `resource_id` are about one object and stay in order; `event_id` is one change of it, and the
 same one twice is a duplicate. `envelopes` turns events into bytes and back.
+
+The W3C trace context that an event brings is in the log lines about it and in the events that follow from it. None is
+ever made here.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
 import orjson
+import structlog
 
 from argocd.agents.vocabulary import Message, Target
+from tiphys import logs
 from tiphys.errors import ObjectError
 
 # Every Go agent names itself so, in both modes; a principal names itself not at all.
@@ -173,3 +181,47 @@ def acknowledgement(event: Event, *, source: str = "") -> Event:
         extensions=event.extensions,
         source=source,
     )
+
+
+# Version, trace id, parent id, flags. A later version may add more, which whoever understands it reads.
+_TRACE_PARENT = re.compile(
+    r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-[!-~]{1,64})?"
+)
+_LONGEST_STATE = 512
+
+_present: ContextVar[Mapping[str, str] | None] = ContextVar("trace", default=None)
+_NONE: AbstractContextManager[None] = nullcontext()
+
+
+def following_trace(event: Event) -> AbstractContextManager[None]:
+    """Around dealing with the event."""
+    trace = _trace_of(event) if TRACE_PARENT in event.extensions else None
+    return _NONE if trace is None else _following(trace)
+
+
+def carrying_trace(event: Event) -> Event:
+    """With the trace of the event that is being dealt with, unless it has its own."""
+    trace = _present.get()
+    if trace is None or TRACE_PARENT in event.extensions:
+        return event
+    return replace(event, extensions={**event.extensions, **trace})
+
+
+@contextmanager
+def _following(trace: Mapping[str, str]) -> Iterator[None]:
+    token = _present.set(trace)
+    try:
+        with structlog.contextvars.bound_contextvars(**{logs.TRACE_PARENT: trace[TRACE_PARENT]}):
+            yield
+    finally:
+        _present.reset(token)
+
+
+def _trace_of(event: Event) -> Mapping[str, str] | None:
+    """None where it is not what the standard says: that is to be ignored, state and all."""
+    parent, state = event.extensions[TRACE_PARENT], event.extensions.get(TRACE_STATE, "")
+    if not _TRACE_PARENT.fullmatch(parent):
+        return None
+    if not state or len(state) > _LONGEST_STATE:
+        return {TRACE_PARENT: parent}
+    return {TRACE_PARENT: parent, TRACE_STATE: state}

@@ -13,9 +13,8 @@ import yaml
 
 from argocd import names, reading
 from argocd.engine.configuration_file import parse_text
-from argocd.judging.case import Case, Kind, Operation, Profile, Rule, Surroundings, User
+from argocd.judging.case import Case, Kind, Operation, Profile, Rule, Surroundings, User, kind_of
 from argocd.judging.configuration import Configuration
-from argocd.judging.kinds import kind_of
 from argocd.judging.neighbours import KnownCluster
 from argocd.settings.argocd_cm import read_settings
 from tests.argocd.fake_neighbours import Neighbourhood

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from argocd.judging.case import Action, Kind
+from argocd.judging.case import Action, Kind, kind_of
 from argocd.judging.configuration import Configuration
-from argocd.judging.kinds import kind_of
 from checks.check import judge_files
 from checks.findings import CheckResult
 from checks.manifests import Manifest, read_file

@@ -10,9 +10,8 @@ import yaml
 
 from argocd.agents.vocabulary import Mode
 from argocd.engine.judge import judge
-from argocd.judging.case import Action, Case
+from argocd.judging.case import Action, Case, kind_of
 from argocd.judging.configuration import Configuration
-from argocd.judging.kinds import kind_of
 from checks.check import judge_files
 from checks.known_objects import in_default_namespace, known_from
 from demo.clusters import AUTONOMOUS, DEVELOPER, MANAGED, EmbeddedClusters

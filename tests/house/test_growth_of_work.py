@@ -22,9 +22,8 @@ from argocd import names, reading
 from argocd.budget import StepBudget
 from argocd.engine.directory import Directory, Shelf
 from argocd.engine.judge import judge
-from argocd.judging.case import Case, Finding, Operation, Rule, Surroundings, User
+from argocd.judging.case import Case, Finding, Operation, Rule, Surroundings, User, kind_of
 from argocd.judging.configuration import Configuration, ReviewLimits
-from argocd.judging.kinds import kind_of
 from argocd.rules.catalogue import CATALOGUE
 from argocd.settings.argocd_cm import ImpersonationSwitch, Settings
 from tests.argocd.altered_objects import at, paths, replaced

@@ -5,7 +5,8 @@ import os
 import re
 import subprocess
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,44 @@ def test_one_public_class_name_stands_for_one_thing() -> None:
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                     places[node.name].append(name)
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+UNUSED_YET = {"sidecars/wire/proxy_payloads.py": "messages of argocd-agent that the proxies will speak"}
+
+
+def named_in(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.alias):
+            yield node.name.rpartition(".")[2]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value  # a type in quotes
+
+
+def test_no_public_function_or_class_is_there_for_tests_alone() -> None:
+    """Looked for by name alone: whatever has a name that is used anywhere passes. Decorators use what they decorate."""
+    trees = {
+        str(path.relative_to(ROOT)): ast.parse(path.read_text())
+        for path in modules()
+        if "tests" not in path.relative_to(ROOT).parts
+    }
+    used = Counter(name for tree in trees.values() for name in named_in(tree))
+    used.update(re.findall(r"\w+", (ROOT / "pyproject.toml").read_text()))
+    unused = [
+        f"{file}: {node.name}"
+        for file, tree in trees.items()
+        for node in tree.body
+        if file.split("/", maxsplit=1)[0] in ROOMS
+        and file not in UNUSED_YET
+        and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        and not node.name.startswith("_")
+        and (isinstance(node, ast.ClassDef) or not node.decorator_list)
+        and used[node.name] == Counter(named_in(node))[node.name]  # by itself, at most
+    ]
+    assert unused == []
 
 
 @pytest.mark.parametrize(

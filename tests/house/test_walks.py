@@ -24,6 +24,9 @@ from webhook.server.background import WorkerBackground
 from webhook.server.composition import endpoints_of
 from webhook.server.metrics import WorkerMetrics
 
+MOST_MODULES = {"A review": 33, "A project from hub to spoke": 44}
+"""More hands than these nobody follows: join two that are needlessly apart before another one is added."""
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "architecture.md"
 LEFT_OUT = (".venv/", "tests/", "kube/embedded/")
@@ -81,6 +84,7 @@ def told(heading: str) -> tuple[int, list[tuple[str, str]]]:
 
 def compare(heading: str, calls: list[tuple[str, str]]) -> None:
     count, listed = told(heading)
+    assert count <= MOST_MODULES[heading]
     rest = iter(calls)
     missing = [f"{file}: {function}" for file, function in listed if (file, function) not in rest]
     assert len(listed) > 10

@@ -59,15 +59,25 @@ def _transform(given: Any) -> Any:
     }
     if Verdict.PANIC in verdicts:
         return PANIC
-    copy = project_for_agent(
-        project, agent=given["agent"], mapped_by=_mapping(given), mode=Mode(given["mode"]), tidy=False
-    )
+    how = {"agent": given["agent"], "mapped_by": _mapping(given), "mode": Mode(given["mode"])}
+    copy = project_for_agent(project, **how)
     return {
         "name": copy["metadata"]["name"],
-        "destinations": copy["spec"].get("destinations", []),
+        "destinations": _one_by_one(project, lambda one: project_for_agent(one, **how)),
         "sourceNamespaces": copy["spec"].get("sourceNamespaces"),
         "roles": copy["spec"].get("roles", []),
     }
+
+
+def _one_by_one(project: Any, copied: Callable[[Any], Any]) -> list[Any]:
+    """Destinations of the copy. Of those that become the same argocd-agent keeps all, and we the first."""
+    return [
+        destination
+        for one in project["spec"].get("destinations", ())
+        for destination in copied({**project, "spec": {**project["spec"], "destinations": [one]}})[
+            "spec"
+        ].get("destinations", ())
+    ]
 
 
 def _fanout(given: Any) -> Any:
@@ -111,7 +121,8 @@ def _at_principal(given: Any) -> Any:
         "spec": {**told.get("spec", {}), **({"roles": told["roles"]} if "roles" in told else {})},
     }
     namespace = given.get("principalNamespace", names.DEFAULT_NAMESPACE)
-    mirror = project_at_principal(project, agent=given["agent"], namespace=namespace, tidy=False)
+    how = {"agent": given["agent"], "namespace": namespace}
+    mirror = project_at_principal(project, **how)
     name = mirror["metadata"]["name"]
     if message is Message.DELETE:
         return {"absent": f"{namespace}/{name}"}
@@ -122,7 +133,7 @@ def _at_principal(given: Any) -> Any:
         "ownerReferences": len(mirror["metadata"].get("ownerReferences", ())),
         "spec": {
             "sourceNamespaces": spec["sourceNamespaces"],
-            "destinations": spec.get("destinations", []),
+            "destinations": _one_by_one(project, lambda one: project_at_principal(one, **how)),
         },
         "roles": spec.get("roles", []),
     }

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from argocd import names
+from argocd import names, reading
 from argocd.agents import ignore_sync
 from argocd.applications import application_sets, destinations, permissions, sources, sync_annotations
 from argocd.go import net_url
@@ -105,17 +105,22 @@ def _invalid_generators(given: Any) -> Any:
 
 
 def _generated_apps(given: Any) -> Any:
-    application = {
-        "metadata": given.get("metadata") or {},
-        "spec": {"project": given.get("project", ""), "destination": given.get("destination") or {}},
-    }
-    problem = application_sets.generated_problem(
-        application,
-        application_set=given.get("applicationSet", ""),
-        seen=set(given.get("earlierNames") or ()),
-        neighbours=known(given),
-    )
-    return {"error": problem or None}
+    """In the order of the controller, which ends at the first that is wrong."""
+    name, neighbours = reading.text(given, "metadata", "name"), known(given)
+    said = f"ApplicationSet {given.get('applicationSet', '')} contains"
+    if not name:
+        return {
+            "error": f"{said} an application with no name; a name must be set in the template's metadata.name or via a "
+            "templatePatch (generateName is not supported)"
+        }
+    if name in (given.get("earlierNames") or ()):
+        return {"error": f"{said} applications with duplicate name: {name}"}
+    project = sources.project_of(given)
+    if neighbours.project(project) == {}:
+        return {"error": f"application references project {project} which does not exist"}
+    resolution = destinations.resolve(reading.mapping(given, "destination"), neighbours=neighbours)
+    error = resolution.error if resolution else ""
+    return {"error": f"application destination spec is invalid: {error}" if error else None}
 
 
 def _ignore_sync(given: Any) -> Any:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from argocd import globs
+from argocd import globs, reading
 from argocd.applications import project_impact
 from argocd.applications.destinations import IN_CLUSTER
 from argocd.globs import Verdict
@@ -155,14 +155,26 @@ def _application_namespace(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sync(given: Mapping[str, Any]) -> dict[str, Any]:
-    known = given["apiResource"]
-    problem = permissions.resource_problem(
-        given,
-        **{key: given["resource"][key] for key in ("group", "kind", "name", "namespace")},
-        namespaced=known["namespaced"] if known else None,
-        cluster=IN_CLUSTER,
-    )
+    problem = _sync_problem(given, given["resource"], known=given["apiResource"])
     return {"allowed": not problem, "error": problem}
+
+
+def _sync_problem(
+    project: Mapping[str, Any], resource: Mapping[str, Any], *, known: Mapping[str, Any] | None
+) -> str:
+    group, kind, namespace = resource["group"], resource["kind"], resource["namespace"]
+    if known is None:
+        return f"failed to get API resource info for {group}/{kind}: unable to verify permissions"
+    namespaced, name = known["namespaced"], reading.text(project, "metadata", "name")
+    if not permissions.kind_permitted(
+        project, group=group, kind=kind, name=resource["name"], namespaced=namespaced
+    ):
+        return f"resource {group}:{kind} is not permitted in project {name}"
+    verdict = permissions.destination_permitted(
+        project, server=IN_CLUSTER.server, name=IN_CLUSTER.name, namespace=namespace, project_clusters=()
+    )
+    refused = namespaced and verdict is Verdict.NO
+    return f"namespace {namespace} is not permitted in project '{name}'" if refused else ""
 
 
 def _update(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -73,24 +73,25 @@ def _remove(given: Mapping[str, Any]) -> dict[str, Any]:
     bare = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "my-service"}}
     writer = _settings(given, method=given["setMethod"], installation_id="some-installation-id")
     marked = _marked(bare, marks.marks_for(bare, application=given.get("app", "my-app"), settings=writer))
-    remover = _settings(given, method=given["removeMethod"], installation_id=None)
-    left = marks.unmarked(marked, settings=remover)
+    # Argo CD takes away what the method that it has now would write.
+    remover = _settings(given, method=given["removeMethod"], installation_id="some-installation-id")
+    gone = marks.marks_for(bare, application="my-app", settings=remover)
     metadata = marked["metadata"]
     return {
         "removed": [
-            *[key for key in metadata["annotations"] if key not in left.annotations],
-            *[key for key in metadata["labels"] if key not in left.labels],
+            *[key for key in metadata["annotations"] if key in gone.annotations],
+            *[key for key in metadata["labels"] if key in gone.labels],
         ]
     }
 
 
 def _self_reference(given: Mapping[str, Any]) -> dict[str, Any]:
     settings = _settings(given, method=given["method"], installation_id=given.get("installationID"))
-    return {
-        "selfReferenced": marks.is_self_referencing(
-            given["live"], desired=given["config"], settings=settings, version=HEAD
-        )
-    }
+    live, desired = given["live"], given["config"]
+    if live and desired and settings.tracking_method is not TrackingMethod.LABEL:
+        # What Argo CD wants there counts before the annotation; a webhook knows no desired object.
+        return {"selfReferenced": ids.id_for(desired, application="").is_about(live)}
+    return {"selfReferenced": marks.is_self_referencing(live, settings=settings, version=HEAD)}
 
 
 def _installation_id(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,8 +13,7 @@ from argocd import reading
 from argocd.agents import autonomous_projects
 from argocd.budget import BudgetExceededError, StepBudget
 from argocd.engine.judge import Judgement, costs_too_much, judge, weigh
-from argocd.judging.case import Action, Case, Finding, Kind, Operation, Surroundings, User
-from argocd.judging.kinds import kind_of
+from argocd.judging.case import Action, Case, Finding, Kind, Operation, Surroundings, User, kind_of
 from argocd.judging.writers import is_kubernetes_cleaning_up
 from argocd.tracking import completion as tracking_completion
 from webhook.admission.access_reviews import AccessReviews

@@ -30,9 +30,7 @@ from webhook.admission.review import (
     decode_prefix,
     encode,
 )
-from webhook.server.body_budget import BodiesFullError, Body, BodyBudget
-from webhook.server.connections import address_of
-from webhook.server.turns import Turns
+from webhook.server.fairness import BodiesFullError, Body, BodyBudget, Turns, address_of
 
 SKIMMED_LIMIT = 32 * (1 << 20)
 """A body above the limit is still answered, from its beginning, and the rest let go: escaped, an object of 3 MiB and

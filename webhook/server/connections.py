@@ -4,10 +4,9 @@ Anybody can connect and anybody can send a review, so that no connection proves 
 a share: whoever holds most gives up first, and of its connections the one that has carried nothing for longest.
 """
 
-import ipaddress
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 
 class HeldConnection(Protocol):
@@ -78,14 +77,3 @@ class Connections(Generic[Held]):
         self._count -= before - len(held)
         if not len(held):
             del self._held[connection.address]
-
-
-def address_of(peer: tuple[Any, ...] | None) -> str:
-    """Who is counted as one: an IPv4 address, or the network of 64 bits that one machine has of IPv6."""
-    host = str(peer[0]) if peer else ""
-    if ":" not in host:
-        return host
-    address = ipaddress.IPv6Address(host.partition("%")[0])
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return str(ipaddress.IPv6Network((address.packed[:8] + bytes(8), 64)))

@@ -23,7 +23,8 @@ from gunicorn.asgi.protocol import ASGIProtocol
 from gunicorn.workers.gasgi import ASGIWorker
 
 from tiphys.errors import TiphysError
-from webhook.server.connections import Connections, address_of
+from webhook.server.connections import Connections
+from webhook.server.fairness import address_of
 
 HANDSHAKE_SECONDS = 5
 REQUEST_SECONDS = 10.0

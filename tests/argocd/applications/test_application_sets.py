@@ -5,8 +5,6 @@ import pytest
 
 from argocd import names
 from argocd.applications import application_sets
-from argocd.judging.neighbours import KnownCluster
-from tests.argocd.fake_neighbours import Neighbourhood, Nothing
 
 
 def spec_of(*generators: Any, name: str = "shop-{{.env}}", **more: Any) -> dict[str, Any]:
@@ -118,51 +116,6 @@ def elements(*found: Any, **more: Any) -> dict[str, Any]:
 )
 def test_when_generators_may_give_several_applications(generators: list[Any], expected: object) -> None:
     assert application_sets.may_give_several({"generators": generators}) is expected
-
-
-def generated(name: str = "shop-a", project: str = "shop", **destination: str) -> dict[str, Any]:
-    return {"metadata": {"name": name}, "spec": {"project": project, "destination": destination}}
-
-
-KNOWN = Neighbourhood(
-    projects=[{"metadata": {"name": "shop"}}],
-    clusters=[KnownCluster(server="https://east.example.com", name="east")],
-)
-
-
-@pytest.mark.parametrize(
-    ("application", "error"),
-    [
-        (generated(name="east"), "contains applications with duplicate name: east"),
-        (generated(name=""), "contains an application with no name"),
-        (generated(project="other"), "application references project other which does not exist"),
-        (generated(project=""), "application references project default which does not exist"),
-        (generated(), "application destination spec is invalid: Destination server missing from app spec"),
-        (generated(name="west"), "application destination spec is invalid: there are no clusters"),
-    ],
-)
-def test_what_the_controller_says_of_a_generated_application(application: Any, error: str) -> None:
-    if application["metadata"]["name"] == "west":
-        application["spec"]["destination"] = {"name": "west"}
-    told = application_sets.generated_problem(
-        application, application_set="set", seen={"east"}, neighbours=KNOWN
-    )
-    assert error in told
-
-
-def test_a_good_application_is_remembered_by_name() -> None:
-    seen: set[str] = set()
-    good = generated(name="shop-a") | {"spec": {"project": "shop", "destination": {"name": "east"}}}
-    assert application_sets.generated_problem(good, application_set="set", seen=seen, neighbours=KNOWN) == ""
-    assert seen == {"shop-a"}
-
-
-def test_nothing_is_said_where_no_neighbour_is_known() -> None:
-    application = generated() | {"spec": {"project": "shop", "destination": {"name": "east"}}}
-    told = application_sets.generated_problem(
-        application, application_set="set", seen=set(), neighbours=Nothing()
-    )
-    assert told == ""
 
 
 def test_steps_and_their_expressions_have_paths() -> None:

@@ -11,9 +11,8 @@ from argocd import names
 from argocd.budget import DEFAULT_STEPS, StepBudget
 from argocd.engine.directory import Directory, Shelf
 from argocd.engine.judge import judge
-from argocd.judging.case import Action, Case, Operation, Surroundings, User
+from argocd.judging.case import Action, Case, Operation, Surroundings, User, kind_of
 from argocd.judging.configuration import Configuration, Enforcement, Exemption, ReviewLimits
-from argocd.judging.kinds import kind_of
 from argocd.settings.argocd_cm import ImpersonationSwitch, Settings
 
 TODAY = date(2026, 9, 1)

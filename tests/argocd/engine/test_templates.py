@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from argocd.engine.judge import judge
-from argocd.judging.case import Action, Case, Operation, Surroundings
+from argocd.judging.case import Action, Case, Operation, Surroundings, kind_of
 from argocd.judging.configuration import Configuration
-from argocd.judging.kinds import kind_of
 from argocd.settings.argocd_cm import Settings
 from tests.argocd.fake_neighbours import Neighbourhood
 

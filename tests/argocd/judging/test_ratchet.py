@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from argocd.judging.ratchet import changes_only_what_passes, differs, path_of
+from argocd.judging.case import path_of
+from argocd.judging.ratchet import changes_only_what_passes, differs
 
 
 @pytest.mark.parametrize(

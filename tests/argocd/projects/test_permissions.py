@@ -158,44 +158,6 @@ def test_an_application_may_live_where_its_project_says(
     assert said is Verdict(verdict)
 
 
-@pytest.mark.parametrize(
-    ("asked", "problem"),
-    [
-        (
-            {"namespaced": None},
-            "failed to get API resource info for apps/Deployment: unable to verify permissions",
-        ),
-        ({"namespaced": False, "namespace": ""}, "resource apps:Deployment is not permitted in project shop"),
-        ({}, ""),
-        ({"namespace": "other"}, "namespace other is not permitted in project 'shop'"),
-    ],
-)
-def test_why_an_object_would_not_be_synced(asked: dict[str, Any], problem: str) -> None:
-    spec = project(destinations=[{"server": "*", "namespace": "shop"}])
-    about: dict[str, Any] = {
-        "group": "apps",
-        "kind": "Deployment",
-        "name": "web",
-        "namespace": "shop",
-        "namespaced": True,
-        **asked,
-    }
-    cluster = KnownCluster(server=IN_CLUSTER, name="in-cluster")
-    assert permissions.resource_problem(spec, **about, cluster=cluster) == problem
-
-
-def test_a_cluster_wide_object_needs_no_destination() -> None:
-    spec = project(clusterResourceWhitelist=[{"group": "*", "kind": "*"}])
-    about: dict[str, Any] = {
-        "group": "",
-        "kind": "Namespace",
-        "name": "shop",
-        "namespace": "",
-        "namespaced": False,
-    }
-    assert permissions.resource_problem(spec, **about, cluster=KnownCluster(server=IN_CLUSTER, name="")) == ""
-
-
 def test_what_belongs_to_a_project_and_what_global_projects_add_is_permitted() -> None:
     shared = project("shared", sourceRepos=["https://git.example.com/shared"], syncWindows=[{"kind": "deny"}])
     settings = Settings(global_projects=(GlobalProject(project="shared"),))

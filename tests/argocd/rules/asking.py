@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from argocd.judging.case import Case, Finding, Operation, Surroundings, User
+from argocd.judging.case import Case, Finding, Operation, Surroundings, User, kind_of
 from argocd.judging.configuration import Configuration
-from argocd.judging.kinds import kind_of
 from argocd.judging.neighbours import Neighbours
 from argocd.rules.catalogue import CATALOGUE
 from argocd.settings.argocd_cm import Settings

@@ -12,8 +12,7 @@ import pytest
 import argocd
 from argocd import rules
 from argocd.engine.judge import judge
-from argocd.judging.case import Action, Operation, Profile, Rule
-from argocd.judging.ratchet import path_of
+from argocd.judging.case import Action, Operation, Profile, Rule, path_of
 from argocd.projects.rule_ids import RefusalId
 from argocd.rules.any_object import TOO_COSTLY
 from argocd.rules.catalogue import CATALOGUE

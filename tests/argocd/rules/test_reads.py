@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from argocd.judging.case import Case, Operation, Rule
-from argocd.judging.ratchet import path_of
+from argocd.judging.case import Case, Operation, Rule, path_of
 from argocd.rules.catalogue import CATALOGUE
 from tests.argocd.altered_objects import paths, replaced
 from tests.argocd.cases import case_of

@@ -7,9 +7,8 @@ import pytest
 import yaml
 
 from argocd.engine.judge import judge
-from argocd.judging.case import Case, Kind, Operation, Surroundings, User
+from argocd.judging.case import Case, Kind, Operation, Surroundings, User, kind_of
 from argocd.judging.configuration import Configuration
-from argocd.judging.kinds import kind_of
 from argocd.judging.neighbours import KnownCluster
 from argocd.rules.catalogue import CATALOGUE
 from argocd.settings.argocd_cm import Settings

@@ -19,7 +19,6 @@ from argocd.tracking.marks import (
     is_self_referencing,
     marks_for,
     tracking_id,
-    unmarked,
 )
 
 RELEASED = (3, 5, 1)
@@ -85,23 +84,6 @@ def test_only_annotation_and_label_cuts_the_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "labels", "annotations"),
-    [
-        (TrackingMethod.LABEL, {"a"}, {names.TRACKING_ID, names.INSTALLATION_ID}),
-        (TrackingMethod.ANNOTATION, {"a", names.INSTANCE_LABEL}, set()),
-        (TrackingMethod.ANNOTATION_AND_LABEL, {"a"}, set()),
-        (TrackingMethod.UNKNOWN, {"a", names.INSTANCE_LABEL}, set()),
-    ],
-)
-def test_letting_go_removes_what_the_method_wrote(
-    method: TrackingMethod, labels: set[str], annotations: set[str]
-) -> None:
-    marked = service(labels={names.INSTANCE_LABEL: "app", "a": "b"}, id=OWN_ID, installation="x")
-    left = unmarked(marked, settings=Settings(tracking_method=method))
-    assert (set(left.labels), set(left.annotations)) == (labels, annotations)
-
-
-@pytest.mark.parametrize(
     ("setting", "on_object", "before_fix", "after_fix"),
     [
         (None, None, True, True),
@@ -160,14 +142,6 @@ def test_a_copied_id_is_noticed_where_it_can_be(
 ) -> None:
     settings = Settings(tracking_method=method)
     assert is_self_referencing(live, settings=settings, version=RELEASED) is expected
-
-
-def test_the_desired_object_counts_before_the_annotation() -> None:
-    def self_referencing(live: dict[str, Any], desired: dict[str, Any]) -> bool:
-        return is_self_referencing(live, desired=desired, settings=Settings(), version=RELEASED)
-
-    assert self_referencing(service(id=COPIED_ID), service())
-    assert not self_referencing(service(id=OWN_ID), service(name="other"))
 
 
 def test_a_prune_candidate_is_a_root_that_is_tracked_by_its_own_id_and_not_protected() -> None:

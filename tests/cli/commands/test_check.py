@@ -16,9 +16,8 @@ import yaml
 from click.testing import CliRunner, Result
 
 from argocd.engine.judge import judge
-from argocd.judging.case import Case, Kind
+from argocd.judging.case import Case, Kind, kind_of
 from argocd.judging.configuration import Configuration
-from argocd.judging.kinds import kind_of
 from argocd.rules.catalogue import CATALOGUE
 from checks import check as checking
 from checks import packed_check

@@ -23,8 +23,7 @@ import yaml
 from argocd import reading
 from argocd.engine.configuration_file import parse_configuration
 from argocd.engine.directory import Directory, Shelf
-from argocd.judging.case import Kind, Surroundings
-from argocd.judging.kinds import kind_of
+from argocd.judging.case import Kind, Surroundings, kind_of
 from argocd.rules.catalogue import CATALOGUE
 from argocd.settings.argocd_cm import read_settings
 from tests.crowd import crowd

@@ -10,7 +10,7 @@ from tests.webhook.conftest import Server, post, read_response, review
 from tests.webhook.server.test_connections import mebibytes
 from webhook.admission.review import BODY_LIMIT
 from webhook.server.asgi import SKIMMED_LIMIT
-from webhook.server.body_budget import BODY_BYTES, BodiesFullError, Body, BodyBudget
+from webhook.server.fairness import BODY_BYTES, BodiesFullError, Body, BodyBudget
 
 StartServer = Callable[..., Server]
 

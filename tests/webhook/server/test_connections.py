@@ -10,7 +10,7 @@ import yaml
 
 from tests.webhook.conftest import ROOT, Server, post, read_response, review
 from webhook.server.arbiters import ReviewPort
-from webhook.server.body_budget import BODY_BYTES
+from webhook.server.fairness import BODY_BYTES
 
 StartServer = Callable[..., Server]
 

@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 
-from webhook.server.turns import Turns
+from webhook.server.fairness import Turns
 
 
 class Bench:

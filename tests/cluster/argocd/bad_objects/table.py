@@ -11,9 +11,8 @@ import yaml
 
 from argocd.engine.directory import Directory, Shelf
 from argocd.engine.judge import Judgement, judge
-from argocd.judging.case import Action, Case, Operation, Surroundings, User
+from argocd.judging.case import Action, Case, Operation, Surroundings, User, kind_of
 from argocd.judging.configuration import Configuration
-from argocd.judging.kinds import kind_of
 from argocd.settings.argocd_cm import Settings
 
 HERE = Path(__file__).parent

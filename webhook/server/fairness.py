@@ -1,16 +1,26 @@
-"""Whose review is worked on next: judging is synchronous, so that a costly one makes all others of its worker wait.
+"""Fairness between those who send reviews to one worker, told apart by address.
 
-An address whose reviews have been cheap is served as it comes. All others wait in a lane of their own, of which one
-goes at a time, the cheapest address first, and after each the loop looks at what has come meanwhile. So one costly
-review at most is before an API server's, however many strangers send some.
+Bytes of bodies under way are bounded, and shared so that slow senders do not use up the room of others: where it is used
+up the address that holds most loses its oldest body that is waited for, so that a newcomer whose body comes at once is
+served; it is refused only where nobody else can go.
+
+Judging is synchronous, so that a costly review makes all others of its worker wait. An address whose reviews have been
+cheap is served as it comes. All others wait in a lane of their own, of which one goes at a time, the cheapest address
+first, and after each the loop looks at what has come meanwhile. So one costly review at most is before an API server's,
+however many strangers send some.
 """
 
 import asyncio
+import ipaddress
 import time
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import TracebackType
+from typing import Any, Self
+
+BODY_BYTES = 24 * (1 << 20)
+"""Three of the largest reviews and many ordinary ones; with what decoding takes a tenth of the pod's memory."""
 
 CHEAP_SECONDS = 0.02
 """Of the processor: ten times what most reviews take."""
@@ -23,6 +33,92 @@ LOOKS = 4
 """Turns of the loop from a packet on the wire to the review in it: a reading and three wakings."""
 
 UNKNOWN = float("inf")
+
+
+def address_of(peer: tuple[Any, ...] | None) -> str:
+    """Who is counted as one: an IPv4 address, or the network of 64 bits that one machine has of IPv6."""
+    host = str(peer[0]) if peer else ""
+    if ":" not in host:
+        return host
+    address = ipaddress.IPv6Address(host.partition("%")[0])
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.IPv6Network((address.packed[:8] + bytes(8), 64)))
+
+
+class BodiesFullError(Exception):
+    """No room: the caller may come again."""
+
+
+class BodyBudget:
+    def __init__(self, limit: int = BODY_BYTES) -> None:
+        self._limit = limit
+        self._used = 0
+        self._of_address: Counter[str] = Counter()
+        self._bodies: dict[Body, None] = {}
+
+    def body(self, address: str) -> "Body":
+        return Body(self, address)
+
+    def charge(self, body: "Body", size: int) -> None:
+        if body.evicted:
+            raise BodiesFullError
+        self._bodies[body] = None
+        self._used += size
+        self._of_address[body.address] += size
+        body.size += size
+        while self._used > self._limit:
+            self._evict(but=body)
+
+    def release(self, body: "Body") -> None:
+        if body not in self._bodies:
+            return
+        del self._bodies[body]
+        self._used -= body.size
+        self._of_address[body.address] -= body.size
+        if not self._of_address[body.address]:
+            del self._of_address[body.address]
+        body.size = 0
+
+    def _evict(self, *, but: "Body") -> None:
+        ((most, _),) = self._of_address.most_common(1)
+        for oldest in self._bodies:
+            if oldest.address == most and oldest is not but and oldest.waiting is not None:
+                oldest.evicted = True
+                oldest.waiting.reschedule(asyncio.get_running_loop().time())
+                self.release(oldest)
+                return
+        self.release(but)
+        raise BodiesFullError
+
+
+class Body(AbstractContextManager["Body"]):
+    """One body while it is under way; what it was charged is given back at the end."""
+
+    __slots__ = ("_budget", "address", "evicted", "size", "waiting")
+
+    def __init__(self, budget: BodyBudget, address: str) -> None:
+        self._budget = budget
+        self.address = address
+        self.size = 0
+        self.evicted = False
+        self.waiting: asyncio.Timeout | None = None
+        """What its reader waits in: ended at once where the room is needed."""
+
+    def charge(self, size: int) -> None:
+        self._budget.charge(self, size)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.size:
+            self._budget.release(self)
 
 
 class Turns:

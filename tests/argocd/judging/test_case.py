@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from argocd.judging.case import Kind
-from argocd.judging.kinds import kind_of
+from argocd.judging.case import Kind, kind_of
 
 
 def secret(kind: Any) -> dict[str, Any]:
