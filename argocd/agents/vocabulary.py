@@ -35,6 +35,9 @@ OBJECT_TARGETS = frozenset(
     {Target.APPLICATION, Target.PROJECT, Target.APPLICATION_SET, Target.REPOSITORY, Target.GPG_KEYS}
 )
 
+INTERACTIVE_TARGETS = frozenset({Target.RESOURCE, Target.REDIS, Target.CONTAINER_LOG, Target.TERMINAL})
+"""Requests of somebody who waits at the control plane, and their answers."""
+
 TRACKED_AS: Mapping[Target, str] = {
     Target.APPLICATION: "Application",
     Target.PROJECT: "AppProject",

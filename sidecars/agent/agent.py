@@ -26,6 +26,7 @@ from sidecars.mirroring.link import Link, LinkHandler, Runtime, SendAttempt
 from sidecars.mirroring.resync_events import ResyncEvents
 from sidecars.mirroring.workqueue import WorkQueue
 from sidecars.mirroring.writer import HasToGoError, MirrorWriter
+from sidecars.proxies.dispatcher import RequestDispatcher
 from sidecars.wire import payloads
 from sidecars.wire.events import AGENT_SOURCE, Event, heartbeat, message_event, object_event
 from tiphys import logs
@@ -91,6 +92,7 @@ class Agent(LinkHandler):
             runtime=self._runtime,
             source=AGENT_SOURCE,
         )
+        self.dispatcher = RequestDispatcher(self.link.post, timing=timing, new_id=new_id)
         self.ready = asyncio.Event()
 
     async def run(self) -> None:
@@ -114,6 +116,7 @@ class Agent(LinkHandler):
                 f"the API server gave no complete lists within {SYNC_SECONDS:.0f} s"
             ) from error
         finally:
+            await self.dispatcher.close()
             await self.link.close()
 
     async def serve(
@@ -157,8 +160,13 @@ class Agent(LinkHandler):
                 raise
             self._observe_propagation(event)
         else:
-            # Requests of proxies that are not built: acknowledged, no more.
             log.debug("nothing to do", **{logs.KIND: event.type})
+
+    def interact(self, event: Event) -> None:
+        self.dispatcher.receive(event)
+
+    def unsendable(self, event: Event) -> None:
+        self.dispatcher.unsendable(event)
 
     def _observe_propagation(self, event: Event) -> None:
         if event.sent_at is not None:

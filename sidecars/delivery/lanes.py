@@ -1,7 +1,7 @@
 """What sort of event is this, which object is it about, and what does it make superfluous?
 
 State may be left out when newer state follows; commands are carried out one by one; acknowledgements and
-heartbeats are sent once and forgotten.
+heartbeats are sent once and forgotten; what somebody waits for overtakes state and ends with its deadline.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol, TypeVar
 
-from argocd.agents.vocabulary import OBJECT_TARGETS, Message
+from argocd.agents.vocabulary import INTERACTIVE_TARGETS, OBJECT_TARGETS, Message
 from sidecars.wire.events import Event
 
 ORDER = "tiphysorder"
@@ -29,6 +29,7 @@ class Lane(IntEnum):
     COMMAND = 1
     ACKNOWLEDGEMENT = 2
     HEARTBEAT = 3
+    INTERACTIVE = 4
 
 
 # Of these the newest says all that the older ones said. A create is state too, but stays: a Go principal
@@ -48,6 +49,8 @@ def lane_of(event: Event) -> Lane:
         return Lane.ACKNOWLEDGEMENT
     if event.type in _HEARTBEATS:
         return Lane.HEARTBEAT
+    if event.target in INTERACTIVE_TARGETS:
+        return Lane.INTERACTIVE
     return Lane.COMMAND
 
 

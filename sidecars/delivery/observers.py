@@ -47,6 +47,9 @@ class OutboxObserver:
     def abandoned(self, peer: str, event: Event, error: Exception) -> None:
         """No transport takes it: say so where people look."""
 
+    def unsendable(self, peer: str, event: Event, error: Exception) -> None:
+        """No transport takes a request or an answer: somebody waits for it."""
+
     def marked(self, peer: str, key: str) -> None:
         """The outbox is full: the peer must be compared with, at least at this key."""
 

@@ -1,6 +1,6 @@
 """What one peer has still to be told, across reconnects, until it acknowledges.
 
-Order of leaving: acknowledgements, the heartbeat, what must be sent again, commands, state. One event of an
+Order of leaving: acknowledgements, the heartbeat, what somebody waits for, what must be sent again, commands, state. One event of an
 object is under way at a time; different objects travel side by side. Nothing ticks: `next` waits for an
 event, an acknowledgement or the earliest resend, and an outbox without a reader holds no timer.
 """
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from uuid import uuid4
 
 from argocd.agents.vocabulary import OBJECT_TARGETS, Message
+from sidecars.delivery.interactive import InteractiveLane, InteractiveLimits, ids_of
 from sidecars.delivery.lanes import ORDER, Lane, Order, key_of, lane_of
 from sidecars.delivery.observers import OutboxFigures, OutboxObserver, OverflowedKeys
 from sidecars.delivery.timing import Backoff, Budget, Timing
@@ -28,6 +29,7 @@ class OutboxLimits:
     # A Go peer drops the oldest of more than 1000 that wait at its side, silently.
     state_window: int = 256
     command_window: int = 64
+    interactive: InteractiveLimits = field(default_factory=InteractiveLimits)
     # Beyond this many the marks say "everything": a comparison finds the differences by itself.
     marks: int = 4096
     # A peer resends what it has no acknowledgement for, so the oldest may go when it does not read.
@@ -46,7 +48,7 @@ class Outbox:
     __slots__ = (
         "_acknowledged", "_acknowledgements", "_budget", "_bytes", "_everything", "_heartbeat", "_incarnation",
         "_limits", "_marks", "_number", "_observer", "_prerequisites", "_ready", "_resends", "_resent", "_sent",
-        "_settled", "_superseded", "_timing", "_tracks", "_under_way", "_waiter", "_windows", "peer",
+        "_settled", "_superseded", "_timing", "_tracks", "_under_way", "_waiter", "_windows", "interactive", "peer",
     )  # fmt: skip
 
     def __init__(
@@ -77,6 +79,9 @@ class Outbox:
         self._heartbeat: Event | None = None
         self._resends = Resends(self._tracks, self._under_way)
         self._prerequisites = Prerequisites()
+        self.interactive = InteractiveLane(
+            limits.interactive, budget=budget, clock=timing.monotonic, wake=self._wake
+        )
         self._marks: dict[str, None] = {}
         self._everything = False
         self._bytes = 0
@@ -105,6 +110,8 @@ class Outbox:
 
     def acknowledge(self, acknowledgement: Event) -> bool:
         """The peer is done with an event. False where it is not under way, which is ordinary after a resend."""
+        if self.interactive.acknowledge(acknowledgement):
+            return True
         entry = self._finish(acknowledgement)
         if entry is None:
             return False
@@ -114,12 +121,16 @@ class Outbox:
 
     def abandon(self, event: Event, error: Exception) -> None:
         """The event under way can never be sent."""
-        if self._finish(event) is not None:
+        if lane_of(event) is Lane.INTERACTIVE:
+            self.interactive.withdraw(event)
+            self._observer.unsendable(self.peer, event, error)
+        elif self._finish(event) is not None:
             self._observer.abandoned(self.peer, event, error)
 
     def resume(self) -> None:
         """A new stream: what was under way on the old one is due at once, in its old order."""
         self._resends.make_due(self._timing.monotonic())
+        self.interactive.resume()
         self._wake()
 
     async def next(self) -> Event:
@@ -147,7 +158,7 @@ class Outbox:
             event: Event | None = self._acknowledgements.pop(0)
         elif self._heartbeat is not None:
             event, self._heartbeat = self._heartbeat, None
-        else:
+        elif (event := self.interactive.take()) is None:
             now = self._timing.monotonic()
             return self._take_due(now) or self._take_new(Lane.COMMAND, now) or self._take_new(Lane.STATE, now)
         self._wake_settled()
@@ -174,6 +185,7 @@ class Outbox:
         self._under_way.clear()
         self._acknowledgements.clear()
         self._prerequisites.clear()
+        self.interactive.clear()
         self._windows = [self._limits.state_window, self._limits.command_window]
         for queue in self._ready:
             queue.clear()
@@ -353,7 +365,7 @@ class Outbox:
                 continue
             track = self._tracks[key]
             entry = track.under_way
-            if entry is not None and _same_ids(entry.event, acknowledgement):
+            if entry is not None and ids_of(entry.event) == ids_of(acknowledgement):
                 return key, track, entry
         return None
 
@@ -386,7 +398,3 @@ class Outbox:
             if not self._settled.done():
                 self._settled.set_result(None)
             self._settled = None
-
-
-def _same_ids(event: Event, acknowledgement: Event) -> bool:
-    return event.resource_id == acknowledgement.resource_id and event.event_id == acknowledgement.event_id

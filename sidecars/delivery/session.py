@@ -5,11 +5,12 @@ stream dies the next one carries on, and a second stream of the same peer ends t
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import Protocol
 
 from sidecars.delivery.inbox import Inbox
+from sidecars.delivery.lanes import Lane, lane_of
 from sidecars.delivery.outbox import Outbox
 from sidecars.wire.events import Event
 from sidecars.wire.waiting import first_of
@@ -52,11 +53,20 @@ BATCH_BYTES = 256 << 10
 HANDOVER_SECONDS = 10.0
 
 
-class _Session:
-    __slots__ = ("_batch", "_stream", "_tasks", "ended", "ending")
+Interact = Callable[[Event], None]
+"""Takes a request or an answer of somebody who waits; returns at once."""
 
-    def __init__(self, stream: Stream, *, batches: bool) -> None:
+
+def _nobody_waits(event: Event) -> None:
+    """This end has no proxies."""
+
+
+class _Session:
+    __slots__ = ("_batch", "_interact", "_stream", "_tasks", "ended", "ending")
+
+    def __init__(self, stream: Stream, *, batches: bool, interact: Interact) -> None:
         self._stream = stream
+        self._interact = interact
         self._batch = BATCH_EVENTS if batches else 1
         self._tasks: tuple[asyncio.Task[None], ...] = ()
         self.ending: Ending | None = None
@@ -95,6 +105,8 @@ class _Session:
         while (event := await self._stream.receive()) is not None:
             if event.is_acknowledgement:
                 outbox.acknowledge(event)
+            elif lane_of(event) is Lane.INTERACTIVE:
+                self._interact(event)
             else:
                 await inbox.put(event)
         self.end(Ending.FINISHED)
@@ -132,9 +144,10 @@ class _Session:
 class Queues:
     """The other end, connected or not."""
 
-    __slots__ = ("_session", "inbox", "outbox")
+    __slots__ = ("_interact", "_session", "inbox", "outbox")
 
-    def __init__(self, *, outbox: Outbox, inbox: Inbox) -> None:
+    def __init__(self, *, outbox: Outbox, inbox: Inbox, interact: Interact = _nobody_waits) -> None:
+        self._interact = interact
         self.outbox = outbox
         self.inbox = inbox
         self._session: _Session | None = None
@@ -145,7 +158,7 @@ class Queues:
 
     async def serve(self, stream: Stream, *, batches: bool = False) -> Ending:
         """Runs the stream to its end and says why it ended; raises what broke it."""
-        session = _Session(stream, batches=batches)
+        session = _Session(stream, batches=batches, interact=self._interact)
         earlier, self._session = self._session, session
         try:
             if earlier is not None:

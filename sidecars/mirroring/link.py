@@ -76,6 +76,14 @@ class LinkHandler(Protocol):
         """Applies what the peer tells. Returning means that it is durable; an exception is judged."""
         ...
 
+    def interact(self, event: Event) -> None:
+        """A request or an answer of somebody who waits; returns at once."""
+        ...
+
+    def unsendable(self, event: Event) -> None:
+        """No transport takes our request or answer: whoever waits for it is told."""
+        ...
+
     def done(self, event: Event) -> None:
         """Our event needs no more sending: acknowledged, superseded, or never to be sent."""
         ...
@@ -135,6 +143,9 @@ class _Observer(OutboxObserver, InboxObserver):
     def resent(self, peer: str, event: Event, attempt: int) -> None:
         RESENT.inc()
         self._link.per_peer.resent(event)
+
+    def unsendable(self, peer: str, event: Event, error: Exception) -> None:
+        self._link.handler.unsendable(event)
 
     def marked(self, peer: str, key: str) -> None:
         OVERFLOWS.inc()
@@ -201,7 +212,7 @@ class Link:
             observer=observer,
             timing=runtime.timing,
         )
-        self.peer = Queues(outbox=self.outbox, inbox=self.inbox)
+        self.peer = Queues(outbox=self.outbox, inbox=self.inbox, interact=self._interact)
         self.comparer = Comparer(
             inventories=inventories,
             send=self.outbox.add,
@@ -224,6 +235,20 @@ class Link:
     def compares(self) -> bool:
         """The peer is one of ours."""
         return capabilities.RANGES in self.extensions
+
+    @property
+    def keeps_deadlines(self) -> bool:
+        """The peer carries out a request once, in its time, unless it is withdrawn."""
+        return capabilities.REQUESTS in self.extensions
+
+    def post(self, event: Event, *, seconds: float, once: bool) -> bool:
+        """A request or an answer, before all state; False where there is no room. Who does not keep deadlines is
+        sent nothing twice.
+        """
+        self.figures.sent.inc()
+        return self.outbox.interactive.add(
+            carrying_trace(event), seconds=seconds, once=once or not self.keeps_deadlines
+        )
 
     def send(self, event: Event, *, provides: str = "", needs: str = "") -> bool:
         """What needs a name leaves when what provides it has arrived."""
@@ -306,6 +331,12 @@ class Link:
 
     def _acknowledge(self, event: Event) -> None:
         self.outbox.add(acknowledgement(event, source=self._source))
+
+    def _interact(self, event: Event) -> None:
+        """Acknowledged before it is done: the answer says how that went, and a deadline is all the patience it has."""
+        self._acknowledge(event)
+        self.figures.received.inc()
+        self.handler.interact(event)
 
     async def _handle(self, event: Event) -> None:
         if event.type.startswith(comparison.PREFIX):

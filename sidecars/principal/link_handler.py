@@ -11,6 +11,7 @@ from sidecars.mirroring.link import LinkHandler, SendAttempt
 from sidecars.principal.agents import KnownAgent
 from sidecars.principal.incoming import PrincipalIncoming
 from sidecars.principal.resync import PrincipalResync
+from sidecars.proxies.requests import Requests
 from sidecars.wire.events import Event
 from tiphys import logs
 
@@ -18,10 +19,18 @@ log = logs.get_logger()
 
 
 class PrincipalLinkHandler(LinkHandler):
-    def __init__(self, agent: KnownAgent, *, incoming: PrincipalIncoming, resync: PrincipalResync) -> None:
+    def __init__(
+        self,
+        agent: KnownAgent,
+        *,
+        incoming: PrincipalIncoming,
+        resync: PrincipalResync,
+        requests: Requests,
+    ) -> None:
         self._agent = agent
         self._incoming = incoming
         self._resync = resync
+        self._requests = requests
 
     async def handle(self, event: Event) -> None:
         if event.target == Target.RESOURCE_RESYNC:
@@ -29,8 +38,14 @@ class PrincipalLinkHandler(LinkHandler):
         elif event.target in BY_TARGET:
             await self._incoming.apply(self._agent, event)
         else:
-            # Heartbeats, counters and answers of proxies that are not built: acknowledged, no more.
+            # Heartbeats and counters: acknowledged, no more.
             log.debug("nothing to do", **{logs.AGENT: self._agent.name, logs.KIND: event.type})
+
+    def interact(self, event: Event) -> None:
+        self._requests.receive(self._agent.name, event)
+
+    def unsendable(self, event: Event) -> None:
+        self._requests.unsendable(event)
 
     def done(self, event: Event) -> None:
         agent = self._agent

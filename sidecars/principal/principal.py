@@ -28,6 +28,7 @@ from sidecars.principal.resync import PrincipalResync
 from sidecars.principal.settings import PrincipalSettings
 from sidecars.principal.state import HubState
 from sidecars.principal.stream_turns import StreamTurns
+from sidecars.proxies.requests import Requests
 from tiphys import logs
 from tiphys.errors import SurroundingsError
 
@@ -78,6 +79,7 @@ class Principal:
         self.known_agents = KnownAgents(
             self.hub_state.agents, make_link=self._make_link, clock=timing.monotonic
         )
+        self.requests = Requests(self._link_of)
         writer = MirrorWriter(store)
         self._workqueue = WorkQueue(timing=timing)
         self.guard = DriftGuard(writer=writer, workqueue=self._workqueue, limit=GUARDED_BYTES)
@@ -130,6 +132,7 @@ class Principal:
             ) from error
         finally:
             self.gate.standing_by = "stopping"
+            self.requests.close()
             await asyncio.gather(*(agent.link.close() for agent in self.known_agents), return_exceptions=True)
 
     async def serve(self, name: str, mode: Mode, stream: Stream, *, extensions: frozenset[str]) -> Ending:
@@ -152,6 +155,7 @@ class Principal:
             ending = await agent.link.serve(stream)
         finally:
             argocd_agent.CONNECTED_AGENTS.dec()
+            self.requests.disconnected(name)
         log.info("agent disconnected", **{logs.AGENT: name, logs.REASON: ending.value})
         return ending
 
@@ -210,10 +214,16 @@ class Principal:
         if not closing.cancelled() and closing.exception() is not None:
             log.error("an agent was not dropped cleanly", exc_info=closing.exception())
 
+    def _link_of(self, name: str) -> Link | None:
+        agent = self.known_agents.get(name)
+        return None if agent is None else agent.link
+
     def _make_link(self, agent: KnownAgent) -> Link:
         return Link(
             peer=agent.name,
-            handler=PrincipalLinkHandler(agent, incoming=self._incoming, resync=self._resync),
+            handler=PrincipalLinkHandler(
+                agent, incoming=self._incoming, resync=self._resync, requests=self.requests
+            ),
             inventories=self.hub_state.inventories(agent.name, agent.mode),
             figures=argocd_agent.PRINCIPAL,
             runtime=self._runtime,

@@ -18,8 +18,12 @@ RANGES = "ranges"
 """Answers hashes over ranges of keys."""
 EPOCH = "epoch"
 """Knows the principal's term; the value is in its own key."""
+REQUESTS = "requests"
+"""Keeps a request's deadline, carries out one event id once, and lets go of what is withdrawn."""
 GZIP = "gzip"
 """Likes its messages compressed."""
+
+OURS = frozenset({BATCHES, RANGES, REQUESTS})
 
 # A dozen names; more is no announcement of ours.
 MAX_LENGTH = 256

@@ -21,7 +21,7 @@ from tiphys.errors import SurroundingsError
 
 ARGOCD = "argocd"
 PATIENCE = 60.0
-OURS = frozenset({capabilities.BATCHES, capabilities.RANGES})
+OURS = capabilities.OURS
 PLAIN: frozenset[str] = frozenset()
 
 
@@ -32,6 +32,7 @@ class Pipe:
         self._arrived: asyncio.Queue[Event | None] = asyncio.Queue()
         self.other: Pipe | None = None
         self.sent: list[Event] = []
+        self.drops: Callable[[Event], bool] = lambda _: False
         self._closed = False
 
     async def send(self, event: Event) -> None:
@@ -39,6 +40,8 @@ class Pipe:
             raise SurroundingsError("the pipe is closed")
         assert self.other is not None
         self.sent.append(event)
+        if self.drops(event):
+            return
         self.other._arrived.put_nowait(event)
 
     async def send_many(self, events: Iterable[Event]) -> None:

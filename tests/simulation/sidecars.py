@@ -33,7 +33,7 @@ from tiphys.errors import SurroundingsError
 HOME = "default"
 MANAGED, AUTONOMOUS = "managed-1", "autonomous-1"
 MODES = {MANAGED: Mode.MANAGED, AUTONOMOUS: Mode.AUTONOMOUS}
-OURS = frozenset({capabilities.BATCHES, capabilities.RANGES})
+OURS = capabilities.OURS
 LIMITS = OutboxLimits(bytes=60_000, reserve_bytes=60_000, state_window=8, command_window=4)
 COMPARE_SECONDS = 40.0
 NAMES = 6

@@ -77,9 +77,7 @@ class DialOptions:
     max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
     principal_takes: int = 0
     """Bytes of one message, where an earlier stream has shown it and the principal does not announce it."""
-    announcement: Capabilities = field(
-        default_factory=lambda: Capabilities(frozenset({capabilities.BATCHES, capabilities.RANGES}))
-    )
+    announcement: Capabilities = field(default_factory=lambda: Capabilities(capabilities.OURS))
 
     def check(self) -> None:
         if not self.host:

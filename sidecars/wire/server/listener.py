@@ -28,9 +28,7 @@ class ListenOptions:
     max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
     keepalive_min_seconds: float = 0
     max_stream_seconds: float = MAX_STREAM_SECONDS
-    announcement: Capabilities = field(
-        default_factory=lambda: Capabilities(frozenset({capabilities.BATCHES, capabilities.RANGES}))
-    )
+    announcement: Capabilities = field(default_factory=lambda: Capabilities(capabilities.OURS))
 
     @property
     def address(self) -> str:

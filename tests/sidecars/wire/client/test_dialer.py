@@ -51,12 +51,12 @@ async def test_an_agent_connects_and_talks(principal: Principal) -> None:
     async with connected(principal.dialing()) as connection:
         assert connection.me == Holder("agent-1", Mode.MANAGED)
         assert connection.principal.namespace == "argocd"
-        assert connection.extensions == {"batches", "ranges"}
+        assert connection.extensions == {"batches", "ranges", "requests"}
         beat = heartbeat()
         await connection.send(beat)
         assert await principal.recorder.event() == beat
         peer, stream = await principal.recorder.stream()
-        assert peer.announced.extensions == {"batches", "ranges"}
+        assert peer.announced.extensions == {"batches", "ranges", "requests"}
         await stream.send_many([beat, beat])
         assert [await connection.receive() for _ in range(2)] == [beat, beat]
 
