@@ -21,6 +21,7 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
     ),
     "check": ("cli.commands.check", "Judge manifests in a pipeline, before they are pushed."),
     "demo": ("cli.commands.demo", "Show what exists, on clusters inside this process."),
+    "doctor": ("cli.commands.doctor", "Look at an installation: is it well, and what to do where not."),
     "explain": ("cli.commands.explain", "Tell why a project, an account or a mark is what it is."),
     "inject": ("cli.commands.inject", "Put sidecars into manifests, as the webhook would."),
     "installation-id": ("cli.commands.installation_id", "Show or set the installation id of Argo CD."),

@@ -80,6 +80,11 @@ class LiveStore:
         path = _path(resource, check_scope(resource, namespace), name)
         return _object(await self._connection.call("GET", path, repeat=Repeat.SAFE), resource)
 
+    async def server_version(self) -> str:
+        """Of the API server, such as v1.34.1."""
+        answer = await self._connection.call("GET", "/version", repeat=Repeat.SAFE)
+        return str(answer.get("gitVersion", "")) if isinstance(answer, dict) else ""
+
     async def discover(self, *, group: str, version: str) -> dict[str, Resource]:
         """The kinds that the API server has in a version of a group; none where it does not have that."""
         check_segment(version, what="the version")

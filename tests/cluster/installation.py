@@ -34,9 +34,11 @@ def installed(cluster: Cluster, overlay: str | Path) -> Iterator[None]:
 
 
 @contextmanager
-def sidecar(role: str, cluster: Cluster, *words: str, folder: Path) -> Iterator[Path]:
+def sidecar(
+    role: str, cluster: Cluster, *words: str, folder: Path, namespace: str = "argocd"
+) -> Iterator[Path]:
     """`tiphys principal` or `tiphys agent`; yields its log."""
-    account = cluster.kubeconfig_of_account(f"tiphys-{role}", namespace="argocd")
+    account = cluster.kubeconfig_of_account(f"tiphys-{role}", namespace=namespace)
     log = folder / f"{role}.log"
     process = subprocess.Popen(
         [

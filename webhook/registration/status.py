@@ -75,16 +75,17 @@ class Status:
 
 async def status(store: Store, registration: Registration, *, now: datetime) -> Status:
     found = Status()
-    leaf = await _find_leaf(store, registration)
-    found.problems += [line async for line in _registered(store, registration, leaf, now=now)]
+    leaf = await find_leaf(store, registration)
+    found.problems += [line async for line in registration_problems(store, registration)]
+    found.problems += [line async for line in bundle_problems(store, leaf, now=now)]
     found.certificate = await _certificate(store, leaf, now=now)
-    await _find_replicas(store, registration, found, now=now)
-    await _probe(store, registration, found)
+    await find_replicas(store, registration, found, now=now)
+    await probe(store, registration, found)
     found.weaknesses += [line async for line in _weaknesses(store, registration)]
     return found
 
 
-async def _find_leaf(store: Store, registration: Registration) -> KeyPair | None:
+async def find_leaf(store: Store, registration: Registration) -> KeyPair | None:
     secret = await queries.find(store, SECRETS, name=f"{SECRET_NAME}-tls", namespace=registration.home)
     data = decoded_data(secret)
     return _leaf(data)
@@ -107,41 +108,47 @@ async def _certificate(store: Store, leaf: KeyPair | None, *, now: datetime) -> 
     return f"{validity}; the caBundle {'agrees' if agrees else 'DOES NOT agree'}"
 
 
-async def _registered(
-    store: Store, registration: Registration, leaf: KeyPair | None, *, now: datetime
-) -> AsyncIterator[str]:
+async def registration_problems(store: Store, registration: Registration) -> AsyncIterator[str]:
+    """What is registered otherwise than the table says."""
     for resource, made in CONFIGURATIONS:
         held = await queries.find(store, resource, name=NAME)
         if held is None:
             yield f"{resource.kind} {NAME} is not registered: `tiphys webhook register`"
             continue
         wanted = {entry["name"]: entry for entry in made(registration)["webhooks"]}
-        for entry, bundle in zip(held.get("webhooks") or (), bundles_of(held), strict=True):
+        for entry in held.get("webhooks") or ():
             expected = wanted.pop(entry["name"], None)
             if expected is not None and expected["failurePolicy"] != entry.get("failurePolicy"):
                 yield f"{entry['name']} has failurePolicy {entry.get('failurePolicy')}, not {expected['failurePolicy']}"
-            if not bundle:
-                yield f"{entry['name']} has no caBundle: its calls fail"
-            elif leaf is not None and not verifies(bundle, leaf.leaf, now=now):
-                yield f"{entry['name']}: the caBundle does not verify the certificate in Secret {SECRET_NAME}-tls"
         for name in wanted:
             yield f"{name} is missing in {resource.kind} {NAME}: `tiphys webhook register`"
 
 
-async def _find_replicas(store: Store, registration: Registration, found: Status, *, now: datetime) -> None:
+async def bundle_problems(store: Store, leaf: KeyPair | None, *, now: datetime) -> AsyncIterator[str]:
+    """Entries whose calls fail because the API server does not trust us."""
+    for resource, _ in CONFIGURATIONS:
+        held = await queries.find(store, resource, name=NAME)
+        for entry, bundle in zip((held or {}).get("webhooks") or (), bundles_of(held or {}), strict=True):
+            if not bundle:
+                yield f"{entry['name']} has no caBundle: its calls fail"
+            elif leaf is not None and not verifies(bundle, leaf.leaf, now=now):
+                yield f"{entry['name']}: the caBundle does not verify the certificate in Secret {SECRET_NAME}-tls"
+
+
+async def find_replicas(store: Store, registration: Registration, found: Status, *, now: datetime) -> None:
     page = await store.list(LEASES, namespace=registration.home)
     for lease in page.items:
         name, spec = lease["metadata"]["name"], lease.get("spec") or {}
         holder = reading.text(spec, "holderIdentity")
         if name == LEADER_LEASE:
-            found.leader = holder if _is_fresh(spec, now=now) else ""
+            found.leader = holder if is_fresh(spec, now=now) else ""
             if UNREGISTERED in reading.mapping(lease, "metadata", "annotations"):
                 found.weaknesses.append(
                     "unregistered: nobody repairs the caBundle until `tiphys webhook register`"
                 )
         elif name.startswith(REPLICA_LEASE_PREFIX):
             replica, _, version = holder.partition(" ")
-            found.replicas.append(Replica(replica, version, alive=_is_fresh(spec, now=now)))
+            found.replicas.append(Replica(replica, version, alive=is_fresh(spec, now=now)))
     alive = [replica for replica in found.replicas if replica.alive]
     if not alive:
         found.problems.append("no replica has shown a sign of life: is the Deployment running?")
@@ -153,7 +160,7 @@ async def _find_replicas(store: Store, registration: Registration, found: Status
         found.problems.append("no leader: certificates are not renewed")
 
 
-def _is_fresh(spec: Object, *, now: datetime) -> bool:
+def is_fresh(spec: Object, *, now: datetime) -> bool:
     try:
         renewed = datetime.fromisoformat(reading.text(spec, "renewTime"))
     except ValueError:
@@ -162,7 +169,7 @@ def _is_fresh(spec: Object, *, now: datetime) -> bool:
     return bool(reading.text(spec, "holderIdentity")) and now - renewed < lasts
 
 
-async def _probe(store: Store, registration: Registration, found: Status) -> None:
+async def probe(store: Store, registration: Registration, found: Status) -> None:
     try:
         await store.create(APP_PROJECTS, BAD_PROJECT, namespace=registration.argocd_namespace, dry_run=True)
     except ForbiddenError as error:
@@ -185,7 +192,7 @@ async def _weaknesses(store: Store, registration: Registration) -> AsyncIterator
         yield f"ConfigMap {registration.home}/{names.TIPHYS_CONFIG_MAP} is broken: {problems[0]}"
     if configuration.enforcement is Enforcement.WARN:
         yield "enforcement is warn: nothing is refused"
-    for line in _shared_accounts(configuration):
+    for line in shared_accounts(configuration):
         yield line
     parameters = await queries.find(
         store, CONFIG_MAPS, name=names.ARGOCD_CMD_PARAMS_CM, namespace=registration.argocd_namespace
@@ -197,7 +204,7 @@ async def _weaknesses(store: Store, registration: Registration) -> AsyncIterator
             yield f"Argo CD takes Applications in {namespace}, where Tiphys fails open: --application-namespace"
 
 
-def _shared_accounts(configuration: Configuration) -> Iterator[str]:
+def shared_accounts(configuration: Configuration) -> Iterator[str]:
     """A sidecar that uses its pod's account cannot be told from Argo CD."""
     agents = configuration.agents
     shared = (*agents.principal_identities, *agents.agent_identities, *agents.replica_identities)
@@ -229,7 +236,7 @@ async def bundle_to_register(store: Store, registration: Registration, *, now: d
             f"Secret {registration.home}/{SECRET_NAME}-tls: {BUNDLE} does not verify {CERTIFICATE}"
         )
     found = Status()
-    await _find_replicas(store, registration, found, now=now)
+    await find_replicas(store, registration, found, now=now)
     if not any(replica.alive for replica in found.replicas):
         raise SurroundingsError(
             "no replica of the webhook has shown a sign of life: registering now would block writes to Argo CD's kinds"

@@ -18,7 +18,7 @@ from argocd.agents.vocabulary import Mode
 from certs.key_pair import Material
 from sidecars.wire import capabilities
 from sidecars.wire.auth.passwords import Login
-from sidecars.wire.auth.tokens import Holder, TokenError, peek
+from sidecars.wire.auth.tokens import Holder, TokenError, issued_at, peek
 from sidecars.wire.capabilities import VERSION_PREFIX, Capabilities, grouped
 from sidecars.wire.client.pinning import pinned
 from sidecars.wire.events import AGENT_SOURCE, Event
@@ -175,29 +175,54 @@ async def connect(dialing: DialOptions) -> AgentConnection:
     dialing.check()
     channel = await _channel(dialing)
     try:
-        answer, metadata = await _called(
-            channel, "/versionapi.Version/Version", VersionRequest(), VersionResponse
-        )
-        announced = Capabilities.of(metadata)
-        version = answer.version.removeprefix(VERSION_PREFIX)
-        tokens, _ = await _called(
-            channel,
-            "/authapi.Authentication/Authenticate",
-            AuthRequest(
-                method=dialing.method,
-                credentials=_credentials(dialing),
-                mode=dialing.mode,
-                version=dialing.version if announced.extensions else version or dialing.version,
-                agentNamespace=dialing.namespace,
-            ),
-            AuthResponse,
-        )
-        return AgentConnection(
-            dialing, channel, PrincipalInfo(version, tokens.principalNamespace, announced), tokens
-        )
+        principal, tokens = await _logged_in(dialing, channel)
+        return AgentConnection(dialing, channel, principal, tokens)
     except BaseException:
         await channel.close()
         raise
+
+
+@dataclass(frozen=True, slots=True)
+class TrialLogin:
+    """`clock` is the principal's time when it issued the token, in seconds since 1970."""
+
+    me: Holder
+    principal: PrincipalInfo
+    clock: float
+
+
+async def try_login(dialing: DialOptions) -> TrialLogin:
+    """The whole way but for the stream: one that an agent has open stays as it is."""
+    dialing.check()
+    channel = await _channel(dialing)
+    try:
+        principal, tokens = await _logged_in(dialing, channel)
+        return TrialLogin(_holder(tokens), principal, issued_at(tokens.accessToken))
+    except TokenError as error:
+        raise DialError(f"the principal's answer: {error}", code="INTERNAL", hopeless=True) from error
+    finally:
+        await channel.close()
+
+
+async def _logged_in(dialing: DialOptions, channel: Any) -> tuple[PrincipalInfo, AuthResponse]:
+    answer, metadata = await _called(
+        channel, "/versionapi.Version/Version", VersionRequest(), VersionResponse
+    )
+    announced = Capabilities.of(metadata)
+    version = answer.version.removeprefix(VERSION_PREFIX)
+    tokens, _ = await _called(
+        channel,
+        "/authapi.Authentication/Authenticate",
+        AuthRequest(
+            method=dialing.method,
+            credentials=_credentials(dialing),
+            mode=dialing.mode,
+            version=dialing.version if announced.extensions else version or dialing.version,
+            agentNamespace=dialing.namespace,
+        ),
+        AuthResponse,
+    )
+    return PrincipalInfo(version, tokens.principalNamespace, announced), tokens
 
 
 def _credentials(dialing: DialOptions) -> dict[str, str]:

@@ -1,0 +1,142 @@
+"""The principal: its certificates, its key for tokens, whom it locks out, and whether its agents are there."""
+
+from argocd import names
+from certs.key_pair import due, trusted
+from certs.sources import secret_data
+from checks.doctor.diagnosis import Diagnosis, DoctorCheck, DoctorSection, counted, error, ok, some, warning
+from checks.doctor.examined import Examined, InstalledPart
+from checks.doctor.rights import rights_check
+from checks.doctor.sidecar_checks import authorities, certificate_diagnosis, lease_check
+from checks.doctor.webhook_checks import until
+from sidecars.fleet.agents import Fleet
+from sidecars.fleet.pki import JWT_KEY
+from sidecars.fleet.principal_client import ask_principal
+from sidecars.wire.auth.tokens import load_key
+from tiphys.errors import TiphysError
+
+PART = InstalledPart.PRINCIPAL
+AUTHORITY = "principal/authority"
+
+
+def _fleet(examined: Examined) -> Fleet:
+    return Fleet(store=examined.store, namespace=examined.options.argocd_namespace)
+
+
+async def _authority(examined: Examined) -> Diagnosis:
+    where = f"Secret {examined.options.argocd_namespace}/{names.AGENT_CA_SECRET}"
+    try:
+        found = trusted(await authorities(examined, names.AGENT_CA_SECRET), now=examined.now())
+    except TiphysError:
+        return error(f"{where} does not exist", remedy="tiphys pki init")
+    if not found:
+        return error(
+            f"{where} holds no certificate that is still good",
+            remedy="tiphys pki init --replace, then issue all certificates anew",
+        )
+    last = max(found, key=lambda certificate: certificate.not_valid_after_utc)
+    return until(
+        last.not_valid_after_utc,
+        due(last),
+        where=where,
+        now=examined.now(),
+        remedy="plan a new authority (`tiphys pki init --replace`): every certificate is issued anew with it",
+    )
+
+
+async def _certificate(examined: Examined) -> Diagnosis:
+    return await certificate_diagnosis(
+        examined,
+        secret=names.PRINCIPAL_TLS_SECRET,
+        authority=names.AGENT_CA_SECRET,
+        remedy="tiphys pki issue principal --dns NAME",
+    )
+
+
+async def _token_key(examined: Examined) -> Diagnosis:
+    namespace = examined.options.argocd_namespace
+    try:
+        data = await secret_data(examined.store, namespace=namespace, name=names.AGENT_JWT_SECRET)
+        key = load_key(data.get(JWT_KEY, b""), origin=f"Secret {namespace}/{names.AGENT_JWT_SECRET}")
+    except TiphysError as problem:
+        return error(
+            str(problem).partition(": create it")[0],
+            remedy=f"delete Secret {names.AGENT_JWT_SECRET} if it is there, then `tiphys pki init` makes one",
+        )
+    return ok(f"RSA, {key.key_size} bits")
+
+
+async def _blocklist(examined: Examined) -> Diagnosis:
+    blocked = await _fleet(examined).blocked()
+    if blocked.unreadable:
+        return error(
+            f"{some(blocked.unreadable)} in ConfigMap {names.TLS_BLOCKLIST} is no SHA-256 in hex and locks nobody out",
+            remedy="tiphys agents block AGENT --certificate FILE, and take the bad entry out",
+        )
+    count = len(blocked.fingerprints)
+    return ok("nobody is locked out" if not count else f"{counted(count, 'certificate')} locked out")
+
+
+async def _proxy_certificates(examined: Examined) -> Diagnosis:
+    """With these Argo CD calls the resource proxy, as each agent."""
+    now = examined.now()
+    found = [(agent.name, agent.proxy) for agent in await _fleet(examined).all()]
+    ended = [name for name, proxy in found if proxy and now >= proxy.ends]
+    remedy = "tiphys agents remove AGENT --keep-certificates --yes, then `create` makes a new one"
+    if ended:
+        return error(f"those of {some(ended)} have ended", remedy=remedy)
+    if soon := [name for name, proxy in found if proxy and now >= proxy.renew]:
+        return warning(f"those of {some(soon)} end soon", remedy=remedy)
+    return ok(counted(len(found), "agent"))
+
+
+async def _agents(examined: Examined) -> Diagnosis:
+    agents = await _fleet(examined).all()
+    if not agents:
+        return ok("there are no agents yet: tiphys agents create AGENT")
+    told = await ask_principal(
+        examined.store,
+        namespace=examined.options.argocd_namespace,
+        service=examined.options.principal_service,
+        url=examined.options.principal_url,
+    )
+    if told.problem:
+        return warning(
+            f"the principal does not tell: {told.problem}",
+            remedy="see its Lease above; from outside: kubectl port-forward, and --principal-url",
+        )
+    away = [
+        agent.name
+        for agent in agents
+        if (status := told.statuses.get(agent.name)) is None or not status.connected
+    ]
+    if away:
+        return error(
+            f"{len(away)} of {len(agents)} agents {'is' if len(away) == 1 else 'are'} not connected: {some(away)}",
+            remedy="run `tiphys doctor` with the context of the agent's cluster",
+        )
+    return ok(counted(len(agents), "agent"))
+
+
+SECTION = DoctorSection(
+    title="principal",
+    applies=lambda examined: examined.has(PART),
+    checks=(
+        rights_check(PART),
+        DoctorCheck(id=AUTHORITY, title="the fleet's authority is good for a while", look=_authority),
+        DoctorCheck(
+            id="principal/certificate",
+            title="its certificate is good for a while, and the authority's",
+            look=_certificate,
+            needs=(AUTHORITY,),
+        ),
+        DoctorCheck(id="principal/token-key", title="it has a key for agents' tokens", look=_token_key),
+        DoctorCheck(id="principal/blocklist", title="the blocklist can be read", look=_blocklist),
+        DoctorCheck(
+            id="principal/agent-certificates",
+            title="the certificates in agents' cluster Secrets are good for a while",
+            look=_proxy_certificates,
+        ),
+        lease_check(PART),
+        DoctorCheck(id="principal/agents", title="all agents are connected", look=_agents),
+    ),
+)
