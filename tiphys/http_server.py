@@ -14,7 +14,7 @@ import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from aiohttp import web
@@ -124,6 +124,7 @@ class HttpPage:
     body: bytes
     status: int = 200
     content_type: str = "text/plain; charset=utf-8"
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class HttpRefusal(Protocol):
@@ -163,7 +164,9 @@ class HttpPages:
         if self._access is not None:
             refused = await self._access.refusal(address=request.remote or "", headers=request.headers)
         page = refused or self._page(request.method, request.path)
-        return web.Response(status=page.status, body=page.body, headers={"Content-Type": page.content_type})
+        return web.Response(
+            status=page.status, body=page.body, headers={"Content-Type": page.content_type, **page.headers}
+        )
 
     def _page(self, method: str, path: str) -> HttpPage:
         answer = self._pages.get(path)

@@ -90,8 +90,8 @@ class _Line:
 class Inbox:
     __slots__ = (
         "_acknowledge", "_active", "_budget", "_bytes", "_delayed", "_failure", "_gate", "_handle", "_limits", "_lines",
-        "_memory", "_observer", "_pending", "_ready", "_refused", "_report", "_room", "_settled", "_timer", "_timing", "_workers",
-        "peer",
+        "_memory", "_observer", "_pending", "_ready", "_refused", "_report", "_room", "_settled", "_takes", "_timer",
+        "_timing", "_workers", "peer",
     )  # fmt: skip
 
     def __init__(
@@ -132,6 +132,7 @@ class Inbox:
         self._failure: BaseException | None = None
         self._room: asyncio.Future[None] | None = None
         self._settled: asyncio.Future[None] | None = None
+        self._takes = True
 
     @property
     def bytes(self) -> int:
@@ -146,7 +147,7 @@ class Inbox:
         """Returns when there is room; one reader at a time. Cancelled, it has not taken the event."""
         if self._failure is not None:
             raise RuntimeError(f"a worker of the inbox of {self.peer} died") from self._failure
-        while self._bytes and not self._has_room(event.cost):
+        while not self._takes or (self._bytes and not self._has_room(event.cost)):
             self._room = asyncio.get_running_loop().create_future()
             await self._room
         seen = Sighting(event)
@@ -164,6 +165,10 @@ class Inbox:
         self._charge(event.cost)
         self._offer(seen.key, line)
         self._staff()
+
+    def stop_intake(self) -> None:
+        """For good: whoever puts waits until its stream is ended, and the peer sends it again elsewhere."""
+        self._takes = False
 
     def hurry(self, event: Event) -> None:
         """What an event that failed waits for has happened: tried again now, not when its backoff ends."""

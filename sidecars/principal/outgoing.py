@@ -1,6 +1,6 @@
 """What a change on the control plane means to agents: watch events become events in outboxes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from argocd import names
@@ -121,14 +121,16 @@ class PrincipalOutgoing:
         self._writer = writer
         self._workqueue = workqueue
 
-    def begin(self) -> None:
-        """Before the caches run. No agent is known until they have synced, so their first lists tell
-        nobody anything.
+    def begin(self) -> list[Callable[[], None]]:
+        """No agent is known until the caches have synced, so their first lists tell nobody anything. Returns what
+        ends it.
         """
-        self._hub_state.projects.subscribe(self._project)
-        self._hub_state.applications.subscribe(self._application)
-        self._hub_state.repositories.subscribe(self._repository)
-        self._hub_state.gpg_keys.subscribe(self._gpg_keys)
+        return [
+            self._hub_state.projects.subscribe(self._project),
+            self._hub_state.applications.subscribe(self._application),
+            self._hub_state.repositories.subscribe(self._repository),
+            self._hub_state.gpg_keys.subscribe(self._gpg_keys),
+        ]
 
     # Projects, and the repositories that go where they go.
 

@@ -23,7 +23,6 @@ from sidecars.principal.agents import KnownAgent, KnownAgents
 from sidecars.principal.incoming import PrincipalIncoming
 from sidecars.principal.link_handler import PrincipalLinkHandler
 from sidecars.principal.outgoing import PrincipalOutgoing, Sender
-from sidecars.principal.registration import RegistrationGate
 from sidecars.principal.resync import PrincipalResync
 from sidecars.principal.settings import PrincipalSettings
 from sidecars.principal.state import HubState
@@ -34,8 +33,6 @@ from tiphys.errors import SurroundingsError
 
 IDENTITY = "argocd-agent-principal-identity"
 IDENTITY_KEY = "principal-uid"
-# A list of ten thousand Applications takes an API server a few seconds.
-SYNC_SECONDS = 120.0
 
 log = logs.get_logger()
 
@@ -68,14 +65,17 @@ class Principal:
         principal_uid: str,
         runtime: Runtime | None = None,
         cut: Callable[[str, str], None] = lambda _agent, _reason: None,
+        hub_state: HubState | None = None,
     ) -> None:
-        """`cut` ends the streams of an agent that is no longer one of ours."""
+        """`cut` ends the streams of an agent that is no longer one of ours. A `hub_state` is its owner's, who runs its
+        caches: they are warm when a standby is promoted.
+        """
         self.settings = settings
         self._runtime = runtime or Runtime()
         self._cut = cut
         timing = self._runtime.timing
-        self.hub_state = HubState(store, settings=settings, timing=timing)
-        self.gate = RegistrationGate(store, self.hub_state)
+        self._runs_caches = hub_state is None
+        self.hub_state = hub_state or HubState(store, settings=settings, timing=timing)
         self.known_agents = KnownAgents(
             self.hub_state.agents, make_link=self._make_link, clock=timing.monotonic
         )
@@ -112,28 +112,34 @@ class Principal:
 
     async def run(self) -> None:
         """Until cancelled."""
-        self._outgoing.begin()
-        self.hub_state.clusters.subscribe(self._cluster_changed)
-        self.hub_state.modes.subscribe(lambda _old, _new: self._modes_changed())
+        subscriptions = [
+            *self._outgoing.begin(),
+            self.hub_state.clusters.subscribe(self._cluster_changed),
+            self.hub_state.modes.subscribe(lambda _old, _new: self._modes_changed()),
+        ]
         try:
             async with asyncio.TaskGroup() as group:
-                for cache in self.hub_state.caches:
-                    group.create_task(cache.run(), name="cache")
+                if self._runs_caches:
+                    group.create_task(self.hub_state.run(), name="caches")
                 group.create_task(self._workqueue.run(), name="workqueue")
-                async with asyncio.timeout(SYNC_SECONDS):
-                    await self.hub_state.synced()
-                self.gate.standing_by = None
+                await self.hub_state.synced()
                 self.ready.set()
                 log.info("ready for agents", **{logs.NAMESPACE: self.settings.namespace})
                 group.create_task(self._compare_now_and_then(), name="comparisons")
-        except TimeoutError as error:
-            raise SurroundingsError(
-                f"the API server gave no complete lists within {SYNC_SECONDS:.0f} s"
-            ) from error
         finally:
-            self.gate.standing_by = "stopping"
             self.requests.close()
+            for unsubscribe in subscriptions:
+                unsubscribe()
             await asyncio.gather(*(agent.link.close() for agent in self.known_agents), return_exceptions=True)
+            for agent in self.known_agents:
+                self.known_agents.drop(agent.name)
+
+    async def drain(self) -> None:
+        """Nothing more is taken from agents, and what was taken is written and acknowledged; the caller bounds it."""
+        links = [agent.link for agent in self.known_agents]
+        for link in links:
+            link.inbox.stop_intake()
+        await asyncio.gather(*(link.inbox.settled() for link in links))
 
     async def serve(self, name: str, mode: Mode, stream: Stream, *, extensions: frozenset[str]) -> Ending:
         """One stream of an agent, to its end; a second one of the same agent ends the first."""

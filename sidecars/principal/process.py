@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from argocd import names
@@ -18,12 +19,16 @@ from sidecars.delivery.timing import Budget
 from sidecars.metrics.per_peer import principal_figures
 from sidecars.mirroring.link import Link, Runtime
 from sidecars.principal import agent_status
+from sidecars.principal.active import ActivePrincipal
 from sidecars.principal.metrics import PrincipalMetrics
-from sidecars.principal.principal import SYNC_SECONDS, Principal, identity
+from sidecars.principal.principal import Principal, identity
+from sidecars.principal.registration import RegistrationGate
 from sidecars.principal.settings import QUEUE_BYTES, PrincipalSettings
+from sidecars.principal.state import SYNC_SECONDS, HubState
 from sidecars.process.leadership import Leadership, ReplicaOptions
 from sidecars.process.page_access import PageAccess
-from sidecars.wire.auth.authenticator import Rules
+from sidecars.process.serving_gate import OPEN, STARTING, STOPPING, ServingGate
+from sidecars.wire.auth.authenticator import Gate, Rules
 from sidecars.wire.auth.blocklist import Blocklist
 from sidecars.wire.auth.methods import Method
 from sidecars.wire.auth.passwords import PasswordMethod, read_accounts
@@ -31,7 +36,7 @@ from sidecars.wire.auth.tokens import Tokens
 from sidecars.wire.auth.trust import Trust
 from sidecars.wire.events import fresh_id
 from sidecars.wire.server import listener
-from sidecars.wire.server.server import Server, ServeStream
+from sidecars.wire.server.server import Server
 from sidecars.wire.server.sessions import AuthenticatedAgent, Cut
 from sidecars.wire.streams import DEFAULT_MAX_MESSAGE_BYTES, EventStream
 from tiphys import logs
@@ -77,7 +82,8 @@ class PrincipalProcess:
         self._store = store
         self._serving = serving
         self.server: Server | None = None
-        self.principal: Principal | None = None
+        self.gate = ServingGate(STARTING)
+        self._active: ActivePrincipal | None = None
         self.listening = asyncio.Event()
         self.port = 0
         self._reading = ""
@@ -104,24 +110,24 @@ class PrincipalProcess:
         serving = self._serving
         namespace = serving.settings.namespace
         uid = await identity(self._store, namespace=namespace, new_id=fresh_id)
-        principal = Principal(
-            self._store,
-            settings=serving.settings,
-            principal_uid=uid,
-            runtime=serving.runtime,
-            cut=self._cut,
-        )
+        hub_state = HubState(self._store, settings=serving.settings, timing=serving.runtime.timing)
         material = await sources.first(serving.source) if serving.source is not None else None
+        gate = RegistrationGate(self._store, hub_state, serving=self.gate)
         server = self.server = Server(
-            self._listening(material), self._rules(principal, material), _streams(principal)
+            self._listening(material), self._rules(gate, material), self._serve_stream
         )
-        self.principal = principal
-        PrincipalMetrics(principal.hub_state).begin()
+        active = self._active = ActivePrincipal(
+            partial(self._principal, hub_state, uid), sessions=server.sessions
+        )
+        PrincipalMetrics(hub_state).begin()
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(principal.run(), name="principal")
+                group.create_task(hub_state.run(), name="caches")
+                group.create_task(active.run(), name="principal")
                 await self._begin_blocklist(group, server)
-                await principal.ready.wait()
+                await hub_state.synced()
+                await active.start()
+                self.gate.state = OPEN
                 self.port = await server.start()
                 self.listening.set()
                 log.info("listening for agents", **{logs.COUNT: self.port})
@@ -132,8 +138,28 @@ class PrincipalProcess:
                     group.create_task(following, name="certificates")
         finally:
             self.listening.clear()
-            self.principal = None
+            self.gate.state = STOPPING
+            self._active = None
             await server.stop()
+
+    def _principal(self, hub_state: HubState, uid: str) -> Principal:
+        return Principal(
+            self._store,
+            settings=self._serving.settings,
+            principal_uid=uid,
+            runtime=self._serving.runtime,
+            cut=self._cut,
+            hub_state=hub_state,
+        )
+
+    @property
+    def principal(self) -> Principal | None:
+        """None while this process does not serve agents."""
+        return None if self._active is None else self._active.principal
+
+    async def _serve_stream(self, peer: AuthenticatedAgent, stream: EventStream) -> None:
+        if self._active is not None:
+            await self._active.serve(peer.name, peer.mode, stream, extensions=peer.announced.extensions)
 
     def _listening(self, material: Material | None) -> listener.ListenOptions:
         serving = self._serving
@@ -146,7 +172,7 @@ class PrincipalProcess:
             keepalive_min_seconds=serving.keepalive_min_seconds,
         )
 
-    def _rules(self, principal: Principal, material: Material | None) -> Rules:
+    def _rules(self, gate: Gate, material: Material | None) -> Rules:
         serving = self._serving
         trust = None
         if material is not None and serving.require_client_certificates:
@@ -161,7 +187,7 @@ class PrincipalProcess:
             trust=trust,
             namespace=serving.settings.namespace,
             version=VERSION,
-            gate=principal.gate,
+            gate=gate,
             match_common_name=serving.match_common_name,
         )
 
@@ -243,13 +269,6 @@ class PrincipalProcess:
             return HttpPage(b"serving agents\n")
         reading = f"reading {self._reading}" if self._reading else "starting"
         return HttpPage(f"{self._leadership.waits or reading}\n".encode(), status=503)
-
-
-def _streams(principal: Principal) -> ServeStream:
-    async def serve(peer: AuthenticatedAgent, stream: EventStream) -> None:
-        await principal.serve(peer.name, peer.mode, stream, extensions=peer.announced.extensions)
-
-    return serve
 
 
 def _now() -> datetime:

@@ -9,6 +9,7 @@ from kube.errors import AlreadyExistsError, NotFoundError
 from kube.resources import CONFIG_MAPS, SECRETS
 from kube.store import Object, PatchKind, Store
 from sidecars.principal.state import HubState
+from sidecars.process.serving_gate import ServingGate
 from sidecars.wire.auth.authenticator import Admission
 from sidecars.wire.refusals import unauthenticated
 
@@ -19,16 +20,15 @@ SEEN_SECONDS = 10.0
 class RegistrationGate:
     """`sidecars.wire.auth.authenticator.Gate`: each answer is a reason to refuse, or None."""
 
-    def __init__(self, store: Store, hub_state: HubState) -> None:
+    def __init__(self, store: Store, hub_state: HubState, *, serving: ServingGate) -> None:
         self._store = store
         self._hub_state = hub_state
-        self.standing_by: str | None = "starting"
-        """Why nobody is served yet; None once agents are."""
+        self._serving = serving
         self._first_login = asyncio.Lock()
 
     async def admit(self, admission: Admission) -> str | None:
-        if self.standing_by is not None:
-            return f"not able to tell yet: {self.standing_by}"
+        if not self._serving.is_open:
+            return f"not able to tell: {self._serving.state}"
         objection = self._unknown(admission.agent)
         if objection is not None and self._hub_state.settings.register_agents:
             objection = await self._register(admission.agent, admission.mode)
@@ -40,8 +40,8 @@ class RegistrationGate:
         return None
 
     def knows(self, agent: str, mode: Mode) -> str | None:
-        if self.standing_by is not None:
-            return None  # not yet able to tell; no stream begins either
+        if not self._serving.is_open:
+            return None  # not able to tell; no stream begins either
         return self._unknown(agent) or self._in_another_mode(agent, mode)
 
     def _in_another_mode(self, agent: str, told: Mode) -> str | None:
@@ -84,8 +84,8 @@ class RegistrationGate:
             return f"no cluster Secret has the label {names.AGENT_NAME}={agent}"
         return None
 
-    def accepts_streams(self) -> str | None:
-        return self.standing_by
+    def refusal(self, call: str) -> str | None:
+        return self._serving.refusal(call)
 
     async def _register(self, agent: str, mode: Mode) -> str | None:
         body = with_mode(_cluster(agent, address=self._hub_state.settings.resource_proxy_address), mode)

@@ -41,7 +41,10 @@ from sidecars.mirroring.kinds import (
 )
 from sidecars.principal.project_reach import Reaches
 from sidecars.principal.settings import PrincipalSettings
+from tiphys.errors import SurroundingsError
 
+# A list of ten thousand Applications takes an API server a few seconds.
+SYNC_SECONDS = 120.0
 CLUSTERS = f"{names.SECRET_TYPE}={names.SECRET_TYPE_CLUSTER},{names.AGENT_NAME}"
 
 
@@ -97,8 +100,20 @@ class HubState:
         if new is None:
             self._reaches.forget(text(old, "metadata", "name"))
 
+    async def run(self) -> None:
+        """Its caches, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for cache in self.caches:
+                group.create_task(cache.run(), name="cache")
+
     async def synced(self) -> None:
-        await asyncio.gather(*(cache.synced() for cache in self.caches))
+        try:
+            async with asyncio.timeout(SYNC_SECONDS):
+                await asyncio.gather(*(cache.synced() for cache in self.caches))
+        except TimeoutError as error:
+            raise SurroundingsError(
+                f"the API server gave no complete lists within {SYNC_SECONDS:.0f} s"
+            ) from error
 
     # Who shall have what.
 

@@ -14,7 +14,9 @@ from sidecars.agent.agent import Agent
 from sidecars.agent.settings import AgentSettings
 from sidecars.mirroring.link import Runtime
 from sidecars.principal.principal import Principal
+from sidecars.principal.registration import RegistrationGate
 from sidecars.principal.settings import PrincipalSettings
+from sidecars.process.serving_gate import ServingGate
 from sidecars.wire import capabilities
 from sidecars.wire.events import Event
 from tiphys.errors import SurroundingsError
@@ -71,6 +73,12 @@ class Hub:
         self.store = store
         self.settings = PrincipalSettings(namespace=namespace, **settings)
         self.principal: Principal | None = None
+
+    @property
+    def gate(self) -> RegistrationGate:
+        """As the port of a principal that serves asks it."""
+        assert self.principal is not None
+        return RegistrationGate(self.store, self.principal.hub_state, serving=ServingGate())
 
     async def know(self, agent: str) -> None:
         await self.store.create(

@@ -177,8 +177,7 @@ def test_an_application_is_listed_where_its_agent_has_it() -> None:
                     one["kind"]: one["namespace"] for one in (json.loads(e.payload) for e in told.take())
                 }
                 assert listed == {"AppProject": ARGOCD, "Repository": ARGOCD, "Application": home}
-                assert hub.principal is not None
-                await hub.principal.gate.admit(
+                await hub.gate.admit(
                     Admission(
                         agent=AGENT,
                         mode=Mode.MANAGED,

@@ -73,8 +73,8 @@ class Gate(Protocol):
         """At every later call: whether the agent is still one of ours, and what its token says."""
         ...
 
-    def accepts_streams(self) -> str | None:
-        """The state in which no agent is served, such as a standby's."""
+    def refusal(self, call: str) -> str | None:
+        """Before anything else is looked at: what agents read while none is served, as on a standby."""
         ...
 
 

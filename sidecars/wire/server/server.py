@@ -87,7 +87,7 @@ class Server:
     async def stop(self, *, grace: float = FAREWELL_SECONDS) -> None:
         """Open streams end as unavailable: agents look for another principal or wait for this one."""
         for session in self.sessions:
-            session.cut(Cut.stopping())
+            session.cut(Cut.unavailable("the principal is stopping"))
         if self._server is not None:
             await self._server.stop(grace)
 
@@ -130,6 +130,7 @@ class Server:
 
     async def _authenticate(self, request: bytes, context: Any) -> bytes:
         async def answer(caller: Caller) -> AuthResponse:
+            self._require_serving("Authenticate")
             message = _parsed(AuthRequest, request)
             login = LoginRequest(
                 method=message.method,
@@ -150,6 +151,7 @@ class Server:
 
     async def _refresh(self, request: bytes, context: Any) -> bytes:
         async def answer(caller: Caller) -> AuthResponse:
+            self._require_serving("RefreshToken")
             message = _parsed(RefreshTokenRequest, request)
             pair = await self._authenticator.refresh(caller, message.refreshToken)
             return AuthResponse(accessToken=pair.access, refreshToken=pair.refresh)
@@ -182,21 +184,20 @@ class Server:
             await self._refuse(context, caller_of(context), error, call="Subscribe")
 
     async def _accepted(self, caller: Caller) -> AuthenticatedAgent:
+        self._require_serving("Subscribe")
         holder = await self._authenticator.check(caller)
-        state = self._rules.gate.accepts_streams()
-        if state is not None:
-            raise RefusedError(
-                grpc.StatusCode.UNAVAILABLE,
-                f"not accepting connections in state {state}",
-                reason=f"state {state}",
-                label="not active",
-            )
         return AuthenticatedAgent(
             holder=holder,
             address=caller.address,
             announced=Capabilities.of(caller.metadata),
             shown=tuple(each.public_bytes(Encoding.DER) for each in caller.chain),
         )
+
+    def _require_serving(self, call: str) -> None:
+        """Unavailable: on any other code a Go agent comes back at once, for ever."""
+        words = self._rules.gate.refusal(call)
+        if words is not None:
+            raise RefusedError(grpc.StatusCode.UNAVAILABLE, words, reason=words, label="not active")
 
     async def _serve(self, session: OpenStream, context: Any) -> None:
         """Ends with a code on which Go agents connect anew: with any other they would read on for ever."""

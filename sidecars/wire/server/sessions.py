@@ -63,8 +63,8 @@ class Cut:
         return cls(grpc.StatusCode.UNAUTHENTICATED, "authentication is no longer valid", reason)
 
     @classmethod
-    def stopping(cls) -> "Cut":
-        return cls(grpc.StatusCode.UNAVAILABLE, "the principal is stopping", "the principal is stopping")
+    def unavailable(cls, reason: str) -> "Cut":
+        return cls(grpc.StatusCode.UNAVAILABLE, reason, reason)
 
 
 class OpenStream:

@@ -55,8 +55,8 @@ class OpenGate:
     def knows(self, agent: str, mode: Mode) -> str | None:
         return f"{agent} is no agent of ours" if agent in self.strangers else None
 
-    def accepts_streams(self) -> str | None:
-        return self.state
+    def refusal(self, call: str) -> str | None:
+        return self.state and f"not accepting connections in state {self.state}"
 
 
 class Recorder:

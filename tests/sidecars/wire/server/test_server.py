@@ -239,14 +239,17 @@ async def test_a_stream_needs_the_token_of_its_own_agent(principal: Principal) -
     assert principal.recorder.streams.empty()
 
 
-async def test_a_standby_turns_streams_away_but_not_logins(principal: Principal) -> None:
-    principal.gate.state = "replicating"
+async def test_a_standby_turns_every_call_of_an_agent_away_before_it_looks_at_it(
+    principal: Principal,
+) -> None:
+    standing_by = (grpc.StatusCode.UNAVAILABLE, "not accepting connections in state replicating")
     async with principal.channel() as channel:
-        token = (await login(channel)).accessToken
-        assert await refusal(subscribe(channel, ("authorization", token)).read()) == (
-            grpc.StatusCode.UNAVAILABLE,
-            "not accepting connections in state replicating",
-        )
+        tokens = await login(channel)
+        principal.gate.state = "replicating"
+        assert await refusal(login(channel)) == standing_by
+        assert await refusal(refresh(channel, tokens.refreshToken)) == standing_by
+        assert await refusal(subscribe(channel, ("authorization", tokens.accessToken)).read()) == standing_by
+        assert await refusal(subscribe(channel).read()) == standing_by
 
 
 async def test_a_certificates_name_can_be_demanded_for_passwords_too(start: Any) -> None:

@@ -1,0 +1,86 @@
+"""The part of a principal that lives only while it is the active one: agents, their queues, what was told to whom.
+
+Each activation has a new one. What a demotion must forget, it forgets with it.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from argocd.agents.vocabulary import Mode
+from sidecars.delivery.session import Stream
+from sidecars.principal.principal import Principal
+from sidecars.wire.server.sessions import Cut, OpenStreams
+from tiphys import logs
+from tiphys.errors import SurroundingsError
+
+# What agents have told already is written, or told again to whoever is active next.
+DRAIN_SECONDS = 20.0
+# Links end at once, unless a transport hangs in its clean-up.
+STOP_SECONDS = 30.0
+
+log = logs.get_logger()
+
+
+class ActivePrincipal:
+    """`run` belongs into a task group: it ends with the error of what was started."""
+
+    def __init__(self, make: Callable[[], Principal], *, sessions: OpenStreams) -> None:
+        self._make = make
+        self._sessions = sessions
+        self._task: asyncio.Task[None] | None = None
+        self._started = asyncio.Event()
+        self.principal: Principal | None = None
+
+    async def run(self) -> None:
+        try:
+            while True:
+                await self._started.wait()
+                self._started.clear()
+                if self._task is not None:
+                    await asyncio.wait({self._task})
+                    if not self._task.cancelled():
+                        self._task.result()
+        finally:
+            await self._end()
+
+    async def start(self) -> None:
+        """Returns when agents may come."""
+        assert self._task is None, "one at a time"
+        principal = self._make()
+        self._task = asyncio.get_running_loop().create_task(principal.run(), name="principal")
+        self._started.set()
+        ready = asyncio.ensure_future(principal.ready.wait())
+        try:
+            await asyncio.wait({self._task, ready}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ready.cancel()
+        if self._task.done():
+            self._task.result()
+            raise SurroundingsError("the principal ended before it was ready")
+        self.principal = principal
+
+    async def stop(self, *, reason: str) -> None:
+        """Nothing more is taken, what was taken is written, streams end, and everything is forgotten."""
+        principal = self.principal
+        if principal is not None:
+            try:
+                async with asyncio.timeout(DRAIN_SECONDS):
+                    await principal.drain()
+            except TimeoutError:
+                log.warning("agents will tell the rest again, elsewhere", **{logs.REASON: reason})
+            for session in self._sessions:
+                session.cut(Cut.unavailable(reason))
+        await self._end()
+
+    async def serve(self, agent: str, mode: Mode, stream: Stream, *, extensions: frozenset[str]) -> None:
+        if self.principal is None:
+            raise SurroundingsError("the principal has ceased to be active")
+        await self.principal.serve(agent, mode, stream, extensions=extensions)
+
+    async def _end(self) -> None:
+        self.principal, task, self._task = None, self._task, None
+        if task is not None:
+            task.cancel()
+            _, pending = await asyncio.wait({task}, timeout=STOP_SECONDS)
+            if pending:
+                raise SurroundingsError(f"the principal did not end within {STOP_SECONDS:.0f} s")

@@ -1,0 +1,215 @@
+"""What a principal of a pair must not forget: the ConfigMap `tiphys-ha`, changed only by compare-and-set.
+
+It is the parameter of the admission policy too: record and fence change in one write.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from argocd import names
+from argocd.reading import mapping, sequence, text
+from kube import queries
+from kube.errors import AlreadyExistsError, ConflictError, NotFoundError, UnavailableError
+from kube.resources import CONFIG_MAPS
+from kube.store import Object, Store
+from tiphys.errors import SurroundingsError
+
+# Some years of one change of role a week; the newest are what an incident needs.
+AUDIT_ENTRIES = 100
+# A ConfigMap holds 1 MiB: a reason is a sentence.
+MAX_TEXT = 300
+_MAX_EPOCH = 2**53
+
+
+class Role(StrEnum):
+    ACTIVE = "active"
+    STANDBY = "standby"
+    PROMOTING = "promoting"
+    """The epoch is raised and the fence open, but nobody was served under it."""
+
+
+class RecordChangedError(SurroundingsError):
+    """Somebody else was faster: read again before deciding anew."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEntry:
+    when: str
+    who: str
+    what: str
+    why: str
+    epoch: int
+    figures: str = ""
+    """Sequences and lag at that time, in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HaRecord:
+    pair: str
+    """Of both principals; empty on a replica that has not met its primary."""
+    principal: str
+    """This one's own id, under which agents know it."""
+    role: Role
+    epoch: int
+    """The highest that this principal has claimed; it never falls."""
+    served_epoch: int = 0
+    """The highest under which it served. A promotion that failed has claimed one that nobody saw."""
+    history: str = ""
+    """Of the log since it became active; sequences of two histories say nothing about each other."""
+    peer: str = ""
+    peer_epoch: int = 0
+    step: str = ""
+    """Of a switchover under way, and its `token`."""
+    token: Mapping[str, Any] = field(default_factory=dict)
+    who: str = ""
+    when: str = ""
+    why: str = ""
+    audit: tuple[AuditEntry, ...] = ()
+    version: str = field(default="", compare=False)
+    """The ConfigMap's resourceVersion."""
+
+    @property
+    def highest_epoch(self) -> int:
+        return max(self.epoch, self.peer_epoch)
+
+    def changed(
+        self, *, who: str, why: str, what: str, now: datetime, figures: str = "", **fields: Any
+    ) -> "HaRecord":
+        """With its line in the audit trail."""
+        when = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        who, why = who[:MAX_TEXT], why[:MAX_TEXT]
+        after = replace(self, **fields)
+        entry = AuditEntry(
+            when=when, who=who, what=what[:MAX_TEXT], why=why, epoch=after.epoch, figures=figures[:MAX_TEXT]
+        )
+        return replace(after, who=who, why=why, when=when, audit=(*self.audit, entry)[-AUDIT_ENTRIES:])
+
+
+class RecordStore:
+    def __init__(self, store: Store, *, namespace: str) -> None:
+        self._store = store
+        self._namespace = namespace
+        self.where = f"ConfigMap {namespace}/{names.HA_RECORD}"
+
+    async def read(self) -> HaRecord | None:
+        held = await queries.find(self._store, CONFIG_MAPS, name=names.HA_RECORD, namespace=self._namespace)
+        return None if held is None else read_record(held)
+
+    async def create(self, record: HaRecord) -> HaRecord:
+        """The first one; raises RecordChangedError where there is one."""
+        return await self._written(record, self._create)
+
+    async def change(self, record: HaRecord) -> HaRecord:
+        """Instead of the one whose `version` it still carries."""
+        return await self._written(record, self._replace)
+
+    async def _written(self, record: HaRecord, write: Callable[[Object], Any]) -> HaRecord:
+        body = self._body(record)
+        try:
+            return read_record(await write(body))
+        except (ConflictError, AlreadyExistsError, NotFoundError) as error:
+            raise RecordChangedError(f"{self.where} was changed by somebody else meanwhile") from error
+        except UnavailableError as error:
+            held = await self._after_unknown_outcome(error)
+            if held == record:
+                return held
+            raise
+
+    async def _after_unknown_outcome(self, error: UnavailableError) -> HaRecord | None:
+        return await self.read() if error.outcome_unknown else None
+
+    async def _create(self, body: Object) -> Object:
+        return await self._store.create(CONFIG_MAPS, body, namespace=self._namespace)
+
+    async def _replace(self, body: Object) -> Object:
+        return await self._store.replace(CONFIG_MAPS, body)
+
+    def _body(self, record: HaRecord) -> Object:
+        metadata: Object = {"name": names.HA_RECORD, "namespace": self._namespace}
+        if record.version:
+            metadata["resourceVersion"] = record.version
+        return {
+            "metadata": metadata,
+            "data": {
+                "pair": record.pair,
+                "principal": record.principal,
+                "role": record.role.value,
+                "epoch": str(record.epoch),
+                "servedEpoch": str(record.served_epoch),
+                "history": record.history,
+                "peer": record.peer,
+                "peerEpoch": str(record.peer_epoch),
+                "step": record.step,
+                "token": json.dumps(dict(record.token)) if record.token else "",
+                "who": record.who,
+                "when": record.when,
+                "why": record.why,
+                "audit": json.dumps([asdict(entry) for entry in record.audit], indent=1),
+            },
+        }
+
+
+def read_record(held: Object) -> HaRecord:
+    """Raises SurroundingsError: nobody guesses who was active."""
+    data = mapping(held, "data")
+    where = f"ConfigMap {text(held, 'metadata', 'namespace')}/{names.HA_RECORD}"
+    try:
+        return HaRecord(
+            pair=text(data, "pair"),
+            principal=_needed(data, "principal"),
+            role=Role(_needed(data, "role")),
+            epoch=_epoch(data, "epoch"),
+            served_epoch=_epoch(data, "servedEpoch"),
+            history=text(data, "history"),
+            peer=text(data, "peer"),
+            peer_epoch=_epoch(data, "peerEpoch"),
+            step=text(data, "step"),
+            token=_token(json.loads(text(data, "token") or "{}")),
+            who=text(data, "who"),
+            when=text(data, "when"),
+            why=text(data, "why"),
+            audit=_audit(json.loads(text(data, "audit") or "[]")),
+            version=text(held, "metadata", "resourceVersion"),
+        )
+    except ValueError as error:
+        raise SurroundingsError(
+            f"{where} cannot be read: {error}; restore it, or delete it and start by `tiphys ha resume --bootstrap`"
+        ) from error
+
+
+def _needed(data: Mapping[str, Any], key: str) -> str:
+    found = text(data, key)
+    if not found:
+        raise ValueError(f"{key} is missing")
+    return found
+
+
+def _epoch(data: Mapping[str, Any], key: str) -> int:
+    found = text(data, key) or "0"
+    if not (found.isascii() and found.isdecimal() and int(found) <= _MAX_EPOCH):
+        raise ValueError(f"{key} {found[:20]!r} is no epoch")
+    return int(found)
+
+
+def _token(found: Any) -> Mapping[str, Any]:
+    if not isinstance(found, dict):
+        raise ValueError("token is no object")  # noqa: TRY004 - of a ConfigMap, not of Python
+    return found
+
+
+def _audit(entries: Any) -> tuple[AuditEntry, ...]:
+    return tuple(
+        AuditEntry(
+            when=text(each, "when"),
+            who=text(each, "who"),
+            what=text(each, "what"),
+            why=text(each, "why"),
+            epoch=each["epoch"] if isinstance(each, dict) and isinstance(each.get("epoch"), int) else 0,
+            figures=text(each, "figures"),
+        )
+        for each in sequence({"entries": entries}, "entries")
+    )
