@@ -25,7 +25,7 @@ MAX_TEXT = 300
 _MAX_EPOCH = 2**53
 
 
-class Role(StrEnum):
+class HaRole(StrEnum):
     ACTIVE = "active"
     STANDBY = "standby"
     PROMOTING = "promoting"
@@ -53,11 +53,15 @@ class HaRecord:
     """Of both principals; empty on a replica that has not met its primary."""
     principal: str
     """This one's own id, under which agents know it."""
-    role: Role
+    role: HaRole
     epoch: int
     """The highest that this principal has claimed; it never falls."""
     served_epoch: int = 0
     """The highest under which it served. A promotion that failed has claimed one that nobody saw."""
+    parity: int | None = None
+    """Of the epochs that it may claim; the peer claims the others, so that two operators who promote both sides at
+    once raise two different epochs, of which one is higher.
+    """
     history: str = ""
     """Of the log since it became active; sequences of two histories say nothing about each other."""
     peer: str = ""
@@ -75,6 +79,12 @@ class HaRecord:
     @property
     def highest_epoch(self) -> int:
         return max(self.epoch, self.peer_epoch)
+
+    @property
+    def next_epoch(self) -> int:
+        """The first of its own above all that were seen."""
+        above = self.highest_epoch + 1
+        return above if self.parity is None or above % 2 == self.parity else above + 1
 
     def changed(
         self, *, who: str, why: str, what: str, now: datetime, figures: str = "", **fields: Any
@@ -140,6 +150,7 @@ class RecordStore:
                 "role": record.role.value,
                 "epoch": str(record.epoch),
                 "servedEpoch": str(record.served_epoch),
+                "parity": "" if record.parity is None else str(record.parity),
                 "history": record.history,
                 "peer": record.peer,
                 "peerEpoch": str(record.peer_epoch),
@@ -161,9 +172,10 @@ def read_record(held: Object) -> HaRecord:
         return HaRecord(
             pair=text(data, "pair"),
             principal=_needed(data, "principal"),
-            role=Role(_needed(data, "role")),
+            role=HaRole(_needed(data, "role")),
             epoch=_epoch(data, "epoch"),
             served_epoch=_epoch(data, "servedEpoch"),
+            parity=_parity(text(data, "parity")),
             history=text(data, "history"),
             peer=text(data, "peer"),
             peer_epoch=_epoch(data, "peerEpoch"),
@@ -193,6 +205,12 @@ def _epoch(data: Mapping[str, Any], key: str) -> int:
     if not (found.isascii() and found.isdecimal() and int(found) <= _MAX_EPOCH):
         raise ValueError(f"{key} {found[:20]!r} is no epoch")
     return int(found)
+
+
+def _parity(found: str) -> int | None:
+    if found not in {"", "0", "1"}:
+        raise ValueError(f"parity {found[:20]!r} is neither 0 nor 1")
+    return int(found) if found else None
 
 
 def _token(found: Any) -> Mapping[str, Any]:

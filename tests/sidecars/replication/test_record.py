@@ -15,15 +15,15 @@ from sidecars.replication.record import (
     AUDIT_ENTRIES,
     MAX_TEXT,
     HaRecord,
+    HaRole,
     RecordChangedError,
     RecordStore,
-    Role,
 )
 from tiphys.errors import SurroundingsError
 
 ARGOCD = "argocd"
 NOW = datetime(2026, 11, 17, 22, 0, tzinfo=UTC)
-FIRST = HaRecord(pair="pair-1", principal="principal-1", role=Role.ACTIVE, epoch=1, served_epoch=1)
+FIRST = HaRecord(pair="pair-1", principal="principal-1", role=HaRole.ACTIVE, epoch=1, served_epoch=1)
 
 
 def promoted(record: HaRecord, **fields: Any) -> HaRecord:
@@ -82,7 +82,7 @@ async def test_an_api_server_that_takes_no_record_leaves_the_old_one() -> None:
     [
         ({}, "principal is missing"),
         ({"principal": "p"}, "role is missing"),
-        ({"principal": "p", "role": "king", "epoch": "1"}, "'king' is not a valid Role"),
+        ({"principal": "p", "role": "king", "epoch": "1"}, "'king' is not a valid HaRole"),
         ({"principal": "p", "role": "active", "epoch": "-1"}, "'-1' is no epoch"),
         ({"principal": "p", "role": "active", "epoch": "9" * 400}, "is no epoch"),
         ({"principal": "p", "role": "active", "epoch": "1", "audit": "["}, "cannot be read"),

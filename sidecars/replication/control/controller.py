@@ -1,0 +1,352 @@
+"""The controller of one principal of a pair: what it becomes when it starts, when its peer speaks, when an operator does.
+
+One change of role at a time. Nothing becomes true before the record says so, but for one thing: whoever is shown
+that another has served under a higher epoch stops at once and writes afterwards.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from sidecars.replication.control.fence import Fence, FenceReport
+from sidecars.replication.control.parts import ActivePart, ReplicaPart, SourcePart
+from sidecars.replication.control.promotion import (
+    RefusedRoleChangeError,
+    Word,
+    check_promotion,
+    figures,
+)
+from sidecars.replication.control.role import OURSELVES, PairRole
+from sidecars.replication.control.settings import HaSettings
+from sidecars.replication.control.start import Decision, PeerView, Start, decide
+from sidecars.replication.handshake import Handshake, differences
+from sidecars.replication.metrics import FAILBACKS, FAILOVERS
+from sidecars.replication.peer import PeerAnswer, PeerRefusedError, PeerUnreachableError
+from sidecars.replication.record import HaRole
+from sidecars.replication.states import HaState, StateDetail
+from tiphys import logs
+from tiphys.errors import TiphysError
+
+# Two actives that can reach each other find out within this.
+ASK_INTERVAL_SECONDS = 5.0
+FENCE_INTERVAL_SECONDS = 30.0
+# An operator waits for the answer; another change of role takes seconds.
+TURN_SECONDS = 60.0
+# Of a fence that stands; one that does not is known to by now.
+CHECK_SECONDS = 2.0
+_RETRY_SECONDS = 1.0
+
+log = logs.get_logger()
+
+
+class HaController:
+    """`run` belongs into a task group."""
+
+    def __init__(
+        self,
+        role: PairRole,
+        *,
+        settings: HaSettings,
+        fence: Fence,
+        ask: "Callable[[], asyncio.Future[PeerAnswer]] | None",
+        handed_over: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`ask` is None where no peer is configured. `handed_over`: another replica of this principal was seen at work
+        less than a lease ago.
+        """
+        self.role = role
+        self.settings = settings
+        self._fence = fence
+        self._ask_peer = ask
+        self._handed_over = handed_over
+        self.timing = role.timing
+        self.view: PeerView | None = None
+        self.asked_at: float | None = None
+        self.fence_report = FenceReport("not tried yet")
+        self._turn = asyncio.Lock()
+        self._something_heard = asyncio.Event()
+        self._fence_due = asyncio.Event()
+
+    def attach(self, *, active: ActivePart, source: SourcePart, replica: ReplicaPart) -> None:
+        """Before `run`: these know their controller too."""
+        self.role.active, self.role.source, self.role.replica = active, source, replica
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            self.role.record = await self.role.records.read()
+            await self.role.replica.load()
+            async with self._turn:
+                await self._decide(await self._ask())
+            group.create_task(self._watch_peer(), name="peer")
+            group.create_task(self._watch_fence(), name="fence")
+            group.create_task(self._follow_what_is_heard(), name="role")
+
+    @property
+    def handshake(self) -> Handshake:
+        return self.role.handshake
+
+    @property
+    def serves_replicas(self) -> bool:
+        return self.role.state is HaState.ACTIVE
+
+    # The replica's word.
+
+    def syncing(self) -> None:
+        """Only the first sync is a state; later ones leave a copy that can be promoted."""
+
+    def in_sync(self) -> None:
+        role = self.role
+        if role.state in {HaState.SYNCING, HaState.DISCONNECTED} and role.detail in {
+            StateDetail.NONE,
+            StateDetail.DIVERGED,
+        }:
+            role.show(HaState.REPLICATING)
+
+    def disconnected(self, reason: str) -> None:
+        role = self.role
+        if role.state is HaState.REPLICATING:
+            role.show(HaState.DISCONNECTED, reason=reason)
+        elif role.state in {HaState.SYNCING, HaState.DISCONNECTED} and role.detail is StateDetail.NONE:
+            role.reason = reason
+
+    def diverged(self, reason: str) -> None:
+        if self.role.state in {HaState.REPLICATING, HaState.DISCONNECTED}:
+            self.role.show(HaState.DISCONNECTED, StateDetail.DIVERGED, reason)
+
+    # The peer's word.
+
+    def heard(self, theirs: Handshake) -> None:
+        """What the peer says of itself over mutual TLS. Proof is its own word of a higher epoch, nothing else is."""
+        if differences(self.handshake, theirs):
+            return
+        self.view, self.asked_at = PeerView(handshake=theirs), self.timing.monotonic()
+        if self.role.is_news(theirs):
+            self._something_heard.set()
+
+    async def _follow_what_is_heard(self) -> None:
+        while True:
+            await self._something_heard.wait()
+            self._something_heard.clear()
+            try:
+                async with self._turn:
+                    await self._note_peer()
+            except TiphysError as error:
+                log.warning("what the peer said is not recorded yet", **{logs.ERROR: str(error)})
+                await asyncio.sleep(_RETRY_SECONDS)
+                self._something_heard.set()
+
+    async def _note_peer(self) -> None:
+        role, theirs = self.role, self.view.handshake if self.view else None
+        if theirs is None or not role.is_news(theirs):
+            return
+        if role.state is HaState.ACTIVE and theirs.epoch > role.held_record().served_epoch:
+            await self._step_down(theirs)
+        else:
+            await role.note_peer(theirs)
+
+    async def _step_down(self, theirs: Handshake) -> None:
+        """It stops first: what it would write now is what the higher epoch was raised against."""
+        role = self.role
+        served = role.held_record().served_epoch
+        reason = f"the peer has served under epoch {theirs.epoch}, this one under {served}"
+        log.error("another principal was promoted: stepping down", **{logs.REASON: reason})
+        await role.stop_serving(reason)
+        while True:
+            try:
+                await role.become_standby(who=OURSELVES, why=reason, what="stepped down", peer=theirs)
+                break
+            except TiphysError as error:
+                log.warning("stepped down, and cannot record it yet", **{logs.ERROR: str(error)})
+                await asyncio.sleep(_RETRY_SECONDS)
+                role.record = await role.records.read() or role.record
+        self._fence_due.set()
+        await role.follow(StateDetail.NONE, reason)
+
+    # The peer, asked.
+
+    async def _ask(self) -> PeerView | None:
+        if self._ask_peer is None:
+            return None
+        try:
+            answer = await self._ask_peer()
+        except PeerRefusedError as error:
+            view = PeerView(problem=str(error), handshake=error.handshake)
+        except PeerUnreachableError as error:
+            view = PeerView(problem=str(error))
+        else:
+            told = answer.handshake
+            differing = () if told is None else tuple(differences(self.handshake, told))
+            view = PeerView(handshake=told, plain_state=answer.plain_state, differences=differing)
+        self.view, self.asked_at = view, self.timing.monotonic()
+        if view.handshake is not None and not view.problem:
+            self.heard(view.handshake)
+        return view
+
+    async def _watch_peer(self) -> None:
+        while self._ask_peer is not None:
+            await asyncio.sleep(ASK_INTERVAL_SECONDS * self.timing.random.uniform(0.8, 1.2))
+            view = await self._ask()
+            if self.role.state is HaState.RECOVERING:
+                async with self._turn:
+                    await self._decide(view)
+
+    # The fence.
+
+    async def _watch_fence(self) -> None:
+        while True:
+            if self.role.detail not in {StateDetail.PROMOTING, StateDetail.DEMOTING}:
+                await self.check_fence()
+            self._fence_due.clear()
+            try:
+                async with asyncio.timeout(FENCE_INTERVAL_SECONDS):
+                    await self._fence_due.wait()
+            except TimeoutError:
+                continue
+
+    async def check_fence(self, *, seconds: float = CHECK_SECONDS) -> FenceReport:
+        record = self.role.record
+        report = (
+            FenceReport("there is no record yet")
+            if record is None
+            else await self._fence.prove(record, seconds=seconds)
+        )
+        if report.problem and report != self.fence_report:
+            log.warning("this cluster is not fenced", **{logs.REASON: report.problem})
+        self.fence_report = report
+        return report
+
+    # Starting.
+
+    async def _decide(self, view: PeerView | None) -> None:
+        if self.role.state is not HaState.RECOVERING:
+            return
+        decision = decide(
+            self.role.record,
+            self.settings,
+            view,
+            principal=self.role.facts.principal,
+            handed_over=self._handed_over(),
+        )
+        await self._apply(decision, peer=view.handshake if view else None)
+        self._fence_due.set()
+
+    async def _apply(self, decision: Decision, *, peer: Handshake | None) -> None:
+        role, reason = self.role, decision.reason
+        match decision.start:
+            case Start.WAIT:
+                role.show(HaState.RECOVERING, StateDetail.WAITING, reason)
+            case Start.STANDBY:
+                await role.start_standby(reason, peer=peer)
+            case Start.ACTIVE:
+                epoch = role.held_record().epoch
+                await role.serve(epoch, who=OURSELVES, why=reason, what="started as active")
+            case Start.BOOTSTRAP:
+                await role.bootstrap(who=OURSELVES, why=reason)
+
+    # An operator's words.
+
+    async def promote(self, word: Word) -> HaState:
+        role = self.role
+        async with asyncio.timeout(TURN_SECONDS), self._turn:
+            view, fence = await self._ask(), await self.check_fence()
+            check_promotion(
+                word,
+                state=role.state,
+                record=role.record,
+                progress=role.replica.progress(),
+                peer=view,
+                fence=fence,
+            )
+            passive = HaState.DISCONNECTED if role.state is HaState.REPLICATING else role.state
+            role.show(passive, StateDetail.PROMOTING, "promoted by an operator")
+            try:
+                await self._promote(word, fenced=fence.stands)
+            except TiphysError:
+                await self._take_back(word)
+                raise
+            FAILOVERS.inc()
+            return role.state
+
+    async def _promote(self, word: Word, *, fenced: bool) -> None:
+        role = self.role
+        await role.replica.stop()
+        standing = figures(role.replica.progress())
+        why, what = word.why or "an operator's word", "forced promotion" if word.force else "promotion"
+        await role.claim_epoch(who=word.who, why=why, what=f"{what} begun", figures=standing)
+        record = role.held_record()
+        if fenced:
+            self.fence_report = await self._fence.prove(record)
+            if not self.fence_report.stands:
+                raise RefusedRoleChangeError(f"promotion taken back: {self.fence_report.problem}")
+        await role.serve(record.epoch, who=word.who, why=why, what=what, figures=standing)
+
+    async def _take_back(self, word: Word) -> None:
+        """Nobody was served: the epoch is spent, and nothing else has happened."""
+        role = self.role
+        role.record = await role.records.read() or role.record
+        if role.held_record().role is HaRole.PROMOTING:
+            await role.become_standby(who=word.who, why="the promotion failed", what="promotion taken back")
+        if role.held_record().role is HaRole.STANDBY:
+            role.show(role.state, reason="the promotion failed")
+            await role.replica.start()
+
+    async def demote(self, word: Word) -> HaState:
+        role, why = self.role, word.why or "an operator's word"
+        async with asyncio.timeout(TURN_SECONDS), self._turn:
+            record = role.held_record()
+            if role.state is HaState.RECOVERING and record.role is HaRole.PROMOTING:
+                await role.start_standby("the promotion was taken back", peer=None)
+                return role.state
+            if role.state is not HaState.ACTIVE:
+                raise RefusedRoleChangeError(f"can only demote from active; this one is {role.state}")
+            await role.stop_serving(why)
+            try:
+                await role.become_standby(who=word.who, why=why, what="demoted")
+            except TiphysError as error:
+                log.warning("the demotion is undone: it cannot be recorded", **{logs.ERROR: str(error)})
+                await role.start_serving()
+                raise
+            self._fence_due.set()
+            await role.follow(StateDetail.NONE, why)
+            FAILBACKS.inc()
+            return role.state
+
+    async def resume(self, word: Word, *, bootstrap: bool = False) -> HaState:
+        """Only where this one waits for exactly that word."""
+        role, why = self.role, word.why or "an operator's word"
+        async with asyncio.timeout(TURN_SECONDS), self._turn:
+            if (role.state, role.detail) != (HaState.RECOVERING, StateDetail.WAITING):
+                raise RefusedRoleChangeError(f"nothing waits here: this principal is {role.state}")
+            view, record = await self._ask(), role.record
+            if view is not None and not view.problem and view.is_active:
+                raise RefusedRoleChangeError("the peer is active: this one follows it by itself")
+            if record is None:
+                if not bootstrap:
+                    raise RefusedRoleChangeError("there is no record yet: --bootstrap begins a new pair")
+                await role.bootstrap(who=word.who, why=why)
+                return role.state
+            if bootstrap:
+                raise RefusedRoleChangeError(
+                    f"there is a record of epoch {record.epoch}: resume without --bootstrap"
+                )
+            if record.role is not HaRole.ACTIVE:
+                raise RefusedRoleChangeError(role.reason)
+            told = view.handshake if view else None
+            if told is not None and told.epoch > record.served_epoch:
+                raise RefusedRoleChangeError(
+                    f"the peer has served under epoch {told.epoch}: promote one of the two"
+                )
+            await role.serve(record.epoch, who=word.who, why=why, what="resumed")
+            return role.state
+
+    async def accept_deletions(self, kind: str, word: Word) -> int:
+        async with asyncio.timeout(TURN_SECONDS), self._turn:
+            count = self.role.replica.accept_deletions(kind)
+            await self.role.note(who=word.who, why=word.why, what=f"accepted {count} deletions of {kind}")
+            return count
+
+    async def release(self, agent: str, word: Word) -> int:
+        async with asyncio.timeout(TURN_SECONDS), self._turn:
+            count = self.role.active.release(agent)
+            whose = f"of {agent}" if agent else "of all agents"
+            await self.role.note(who=word.who, why=word.why, what=f"released {count} held objects {whose}")
+            return count

@@ -1,0 +1,91 @@
+"""What a controller starts and stops. The real ones, and those of a simulation, look like this."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+
+class ActivePart(Protocol):
+    """Agents, served."""
+
+    async def start(self, *, epoch: int, pair: str) -> None: ...
+
+    async def stop(self, *, reason: str) -> None:
+        """Nothing more is taken, what was taken is written, streams end, everything is forgotten."""
+        ...
+
+    @property
+    def connected(self) -> int: ...
+
+    def held(self) -> "Sequence[HeldObject]": ...
+
+    def release(self, agent: str) -> int: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldObject:
+    """An agent has it and this principal does not know it: nothing is said about it until somebody decides."""
+
+    agent: str
+    kind: str
+    namespace: str
+    name: str
+
+
+class SourcePart(Protocol):
+    """The log that replicas read."""
+
+    async def start(self, *, epoch: int, history: str) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    @property
+    def last_sequence(self) -> int: ...
+
+    def replicas(self) -> Sequence[Any]: ...
+
+    def digests(self) -> Mapping[str, str]: ...
+
+
+class FollowerProgressLike(Protocol):
+    history: str
+    seen: int
+    applied: int
+    synced_once: bool
+    digests_equal: Mapping[str, bool]
+    compared_seconds: float | None
+    held_deletions: Mapping[str, int]
+    missing: int
+    problem: str
+
+    @property
+    def dead_letters(self) -> Sequence[Any]: ...
+
+
+class ReplicaPart(Protocol):
+    """The copy that follows the active one."""
+
+    async def load(self) -> None: ...
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None:
+        """Returns when every write in flight has ended."""
+        ...
+
+    def progress(self) -> FollowerProgressLike: ...
+
+    def accept_deletions(self, kind: str) -> int: ...
+
+    async def adopt(self) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrincipalFacts:
+    """Where a principal stands; two of a pair stand alike."""
+
+    principal: str
+    namespace: str
+    mapping: str
+    allowed_namespaces: tuple[str, ...] = ()
+    authorities: tuple[str, ...] = field(default=())

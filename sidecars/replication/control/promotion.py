@@ -1,0 +1,102 @@
+"""Whether a replica may be promoted: what speaks against it, with figures, for an operator to read."""
+
+from dataclasses import dataclass
+
+from sidecars.replication.control.fence import FenceReport
+from sidecars.replication.control.parts import FollowerProgressLike
+from sidecars.replication.control.start import PeerView
+from sidecars.replication.record import HaRecord, HaRole
+from sidecars.replication.states import HaState
+from tiphys.errors import CallError
+
+
+class RefusedRoleChangeError(CallError):
+    """The state is unchanged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    """An operator's: who gives it and why. `epoch` is the highest that he saw, which a force must name."""
+
+    who: str
+    why: str = ""
+    force: bool = False
+    epoch: int | None = None
+
+
+def objections(
+    record: HaRecord, progress: FollowerProgressLike, peer: PeerView | None, fence: FenceReport
+) -> list[str]:
+    """What a force overrides, and nothing but a force."""
+    found = []
+    if peer is not None and not peer.problem and peer.is_active:
+        found.append(
+            "still replicating from peer: it is reachable and active; `tiphys ha switchover` there loses nothing"
+        )
+    # Nobody has served since this one did: it has all there is.
+    if record.served_epoch <= record.peer_epoch:
+        found += _behind(progress)
+    if progress.held_deletions:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(progress.held_deletions.items()))
+        found.append(f"deletions wait for `tiphys ha accept-deletions`: {kinds}")
+    if not fence.stands:
+        found.append(f"this cluster is not fenced: {fence.problem}")
+    return found
+
+
+def _behind(progress: FollowerProgressLike) -> list[str]:
+    if not progress.synced_once:
+        missing = "an unknown number" if progress.missing < 0 else str(progress.missing)
+        return [f"the first sync is not complete: {missing} of its objects are missing"]
+    found = []
+    if progress.seen > progress.applied:
+        count = progress.seen - progress.applied
+        found.append(f"{count} changes were seen and not applied: {figures(progress)}")
+    differing = sorted(kind for kind, equal in progress.digests_equal.items() if not equal)
+    if differing:
+        found.append(f"the last comparison found differences in {', '.join(differing)}")
+    elif progress.compared_seconds is None:
+        found.append("nothing was compared with the primary yet")
+    return found
+
+
+def check_promotion(
+    word: Word,
+    *,
+    state: HaState,
+    record: HaRecord | None,
+    progress: FollowerProgressLike,
+    peer: PeerView | None,
+    fence: FenceReport,
+) -> None:
+    """Raises RefusedRoleChangeError with all that speaks against it."""
+    if state is HaState.ACTIVE:
+        raise RefusedRoleChangeError("already active")
+    interrupted = record is not None and record.role is HaRole.PROMOTING
+    if record is None or (state is HaState.RECOVERING and not interrupted):
+        raise RefusedRoleChangeError(
+            "can only promote from replicating or disconnected, with force also from syncing; this one is"
+            f" {state}: see `tiphys ha resume`"
+        )
+    if not record.pair:
+        raise RefusedRoleChangeError(
+            "this replica has never met its primary: there is nothing to promote; see `tiphys ha resume --bootstrap`"
+        )
+    found = objections(record, progress, peer, fence)
+    if not word.force:
+        if found:
+            raise RefusedRoleChangeError("; ".join(found))
+        return
+    if not word.why.strip():
+        raise RefusedRoleChangeError("--force needs --reason: it is kept in the audit trail")
+    if word.epoch != record.highest_epoch:
+        raise RefusedRoleChangeError(
+            f"--force needs --epoch {record.highest_epoch}, the highest that was seen here; given was"
+            f" {word.epoch if word.epoch is not None else 'none'}: look at `tiphys ha status` again"
+        )
+
+
+def figures(progress: FollowerProgressLike) -> str:
+    age = progress.compared_seconds
+    compared = "never compared" if age is None else f"compared {age:.0f} s ago"
+    return f"applied {progress.applied} of {progress.seen} in history {progress.history or '-'}, {compared}"
