@@ -123,6 +123,9 @@ AGENT_CLUSTER_SECRET_PREFIX = "cluster-"  # noqa: S105 - of an object's name
 AGENT_CA_SECRET = "argocd-agent-ca"  # noqa: S105 - objects' names, as those below
 PRINCIPAL_TLS_SECRET = "argocd-agent-principal-tls"  # noqa: S105
 RESOURCE_PROXY_TLS_SECRET = "argocd-agent-resource-proxy-tls"  # noqa: S105
+REDIS_PROXY_TLS_SECRET = "argocd-redis-proxy-tls"  # noqa: S105
+REDIS_CLIENT_TLS_SECRET = "argocd-redis-proxy-client-tls"  # noqa: S105
+REDIS_TLS_SECRET = "argocd-redis-tls"  # noqa: S105
 AGENT_TLS_SECRET = "argocd-agent-client-tls"  # noqa: S105
 AGENT_JWT_SECRET = "argocd-agent-jwt"  # noqa: S105
 PRINCIPAL_SERVICE = "argocd-agent-principal"
@@ -132,6 +135,7 @@ PRINCIPAL_READER_ACCOUNT = "tiphys-principal-reader"
 PAGE_AUDIENCE = "tiphys-principal"
 PAGE_TOKEN_HEADER = "Tiphys-Token"  # noqa: S105 - a header's name
 RESOURCE_PROXY_SERVICE = "argocd-agent-resource-proxy"
+REDIS_PROXY_SERVICE = "argocd-agent-redis-proxy"
 TLS_BLOCKLIST = "argocd-agent-tls-blocklist"
 
 # -- Tiphys --------------------------------------------------------------------------------------------------

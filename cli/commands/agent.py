@@ -2,6 +2,7 @@
 
 import sidecars.wire  # noqa: F401  isort: skip - grpc reads its ciphers when it is first imported
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from argocd.agents.routing import AgentMapping
 from argocd.agents.vocabulary import Mode
 from certs.folder import read
 from cli.options import combined
+from cli.options.redis import agent_redis, agent_redis_options
 from cli.options.sidecar import (
     PATH,
     Flags,
@@ -47,16 +49,6 @@ UNUSED = (
     ("informer-sync-timeout", "INFORMER_SYNC_TIMEOUT"),
     ("otlp-address", "OTLP_ADDRESS"),
     ("otlp-insecure", "OTLP_INSECURE"),
-    ("redis-tls-enabled", "REDIS_TLS_ENABLED"),
-    ("redis-tls-ca-path", "REDIS_TLS_CA_PATH"),
-    ("redis-tls-ca-secret-name", "REDIS_TLS_CA_SECRET_NAME"),
-    ("redis-tls-insecure", "REDIS_TLS_INSECURE"),
-)
-UNUSED_REDIS = (
-    ("redis-addr", "REDIS_ADDR"),
-    ("redis-username", "REDIS_USERNAME"),
-    ("redis-password", "REDIS_PASSWORD"),
-    ("redis-creds-dir-path", "REDIS_CREDS_DIR_PATH"),
 )
 
 OPTIONS = combined(
@@ -147,10 +139,10 @@ OPTIONS = combined(
         default=f"{COMPARE_SECONDS:.0f}s",
         help="Between two comparisons with a principal of ours; argocd-agent's is asked every third time.",
     ),
+    agent_redis_options(FLAGS),
     # argocd-agent's agent reads the principal's variable.
     FLAGS.log_and_cluster_options(also_format=["ARGOCD_PRINCIPAL_LOG_FORMAT"]),
     FLAGS.unused(UNUSED),
-    FLAGS.unused(UNUSED_REDIS, prefixed=False),
 )
 
 
@@ -159,12 +151,12 @@ OPTIONS = combined(
 def command(**given: Any) -> None:
     """Keep this cluster in step with its principal until SIGTERM. Flags and variables are argocd-agent's."""
     configure_logs(given["log_level"], given["log_format"])
-    warn_of_unused(given, (*UNUSED, *UNUSED_REDIS))
+    warn_of_unused(given, UNUSED)
 
     _check(given)
 
     async def process(store: Store) -> AgentProcess:
-        return AgentProcess(store, serving(store, given))
+        return AgentProcess(store, replace(serving(store, given), redis=await agent_redis(store, given)))
 
     run_sidecar(given, process, name="agent")
 

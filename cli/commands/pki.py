@@ -127,6 +127,37 @@ def issue_proxy_command(**given: Any) -> None:
     _issue_server(names.RESOURCE_PROXY_TLS_SECRET, names.RESOURCE_PROXY_SERVICE, given)
 
 
+@issue_command.command("redis-proxy")
+@fleet_options
+@DNS
+@IP
+@days(LEAF_LIFETIME)
+@KEY_TYPE
+@REPLACE
+def issue_redis_proxy_command(**given: Any) -> None:
+    """The Redis proxy's, which argocd-server dials."""
+    _issue_server(names.REDIS_PROXY_TLS_SECRET, names.REDIS_PROXY_SERVICE, given)
+
+
+@issue_command.command("redis-client")
+@fleet_options
+@days(LEAF_LIFETIME)
+@KEY_TYPE
+@REPLACE
+def issue_redis_client_command(**given: Any) -> None:
+    """argocd-server's, for the Redis proxy where the Redis behind it has no password."""
+
+    async def issue(store: LiveStore) -> Certificate:
+        return await _pki(store, given).issue_redis_client(
+            now=now(),
+            lifetime=timedelta(days=given["days"]),
+            key_type=KeyType(given["key_type"]),
+            replace=given["replace"],
+        )
+
+    _tell(on_principal(given, issue), given)
+
+
 @issue_command.command("agent")
 @fleet_options
 @click.argument("agent")

@@ -13,6 +13,7 @@ from argocd.agents.routing import AgentMapping
 from certs.folder import read
 from certs.sources import Generated, Joined, LoadedSource, secret_data
 from cli.options import combined
+from cli.options.redis import redis_proxy, redis_proxy_options
 from cli.options.sidecar import (
     PATH,
     Flags,
@@ -51,16 +52,7 @@ UNUSED = (
     ("resource-proxy-ca-path", "RESOURCE_PROXY_TLS_CA_PATH"),
     ("enable-resource-proxy", "ENABLE_RESOURCE_PROXY"),
     ("enable-websocket", "ENABLE_WEBSOCKET"),
-    ("redis-server-address", "REDIS_SERVER_ADDRESS"),
     ("redis-compression-type", "REDIS_COMPRESSION_TYPE"),
-    ("disable-redis-proxy", "DISABLE_REDIS_PROXY"),
-    ("redis-tls-enabled", "REDIS_TLS_ENABLED"),
-    ("redis-proxy-server-tls-cert", "REDIS_PROXY_SERVER_TLS_CERT_PATH"),
-    ("redis-proxy-server-tls-key", "REDIS_PROXY_SERVER_TLS_KEY_PATH"),
-    ("redis-proxy-server-tls-secret-name", "REDIS_PROXY_SERVER_TLS_SECRET_NAME"),
-    ("redis-ca-path", "REDIS_CA_PATH"),
-    ("redis-ca-secret-name", "REDIS_CA_SECRET_NAME"),
-    ("redis-tls-insecure", "REDIS_TLS_INSECURE"),
     ("event-processors", "EVENT_PROCESSORS"),
     ("otlp-address", "OTLP_ADDRESS"),
     ("otlp-insecure", "OTLP_INSECURE"),
@@ -179,6 +171,7 @@ OPTIONS = combined(
         help="Of what waits for all agents together, and of what has come from them; the rest is found by comparing,"
         " or waits at the agents.",
     ),
+    redis_proxy_options(FLAGS),
     FLAGS.log_and_cluster_options(),
     FLAGS.unused(UNUSED),
     FLAGS.unused(
@@ -247,6 +240,7 @@ async def serving(store: Store, given: dict[str, Any], method: Method) -> Princi
         health_port=port(given["healthz_port"]),
         metrics_port=port(given["metrics_port"]),
         pages_port=port(given["agents_port"]),
+        redis=await redis_proxy(store, given),
         passwords=Path(given["auth"].partition(":")[2]) if method.name == "userpass" else None,
         runtime=runtime(given["queue_bytes"]),
     )

@@ -13,6 +13,8 @@ from sidecars.metrics import argocd_agent
 from sidecars.metrics.per_peer import agent_figures
 from sidecars.mirroring.link import Link
 from sidecars.process.leadership import Leadership, ReplicaOptions
+from sidecars.proxies.redis.agent_answers import RedisAnswers, connected_client
+from sidecars.proxies.redis.backend import RedisBackend
 from sidecars.wire.client.dialer import AgentConnection, DialOptions
 from sidecars.wire.client.reconnect import ConnectionStatus, Reconnector
 from sidecars.wire.streams import StreamLostError
@@ -28,6 +30,8 @@ class AgentOptions(ReplicaOptions):
     dialing: DialOptions
     """Without its certificates where there is a `source`."""
     source: LoadedSource | None
+    redis: RedisBackend | None = None
+    """None: the principal learns nothing of trees and managed resources."""
     health_port: int | None = 8001
     metrics_port: int | None = 8181
 
@@ -80,6 +84,14 @@ class AgentProcess:
                 following = sources.follow(serving.source, reconnecting.swap_material, held=dialing.material)
                 group.create_task(following, name="certificates")
             await agent.ready.wait()
+            if serving.redis is not None:
+                answers = RedisAnswers(
+                    connected_client(serving.redis),
+                    agent.dispatcher,
+                    mapped_by=serving.settings.mapped_by,
+                    knows_application=agent.agent_state.has_application,
+                )
+                group.create_task(answers.run(), name="Redis")
             group.create_task(reconnecting.run(serve), name="connection")
 
     def _links(self) -> list[tuple[str, Link]]:

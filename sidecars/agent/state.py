@@ -84,6 +84,11 @@ class AgentState:
         cache = self.caches.get(kind)
         return cache.get(name, namespace=namespace) if cache is not None else None
 
+    def has_application(self, namespace: str, name: str) -> bool:
+        """One that the principal may know of; no namespace means our own."""
+        place = namespace or self.settings.namespace
+        return self.settings.allows(place) and self.get(APPLICATION, name=name, namespace=place) is not None
+
     def all(self, kind: SyncedKind) -> list[Object]:
         cache = self.caches.get(kind)
         return list(cache.values()) if cache is not None else []

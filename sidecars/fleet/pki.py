@@ -26,6 +26,7 @@ from tiphys.errors import CallError
 AUTHORITY_NAME = "argocd-agent-ca"
 JWT_KEY = "jwt.key"
 TLS_TYPE = "kubernetes.io/tls"
+REDIS_CLIENT = "argocd-server"
 
 # Nobody renews these by himself: an operator replaces an authority once in ten years, leaves once a year.
 AUTHORITY_LIFETIME = timedelta(days=3650)
@@ -138,7 +139,7 @@ class Pki:
         key_type: KeyType,
         replace: bool,
     ) -> Certificate:
-        """For the principal or the resource proxy; the names of its Service are always among those dialled."""
+        """For the principal or one of its proxies; the names of its Service are always among those dialled."""
         authority = await self.authority()
         inside = [service, f"{service}.{self.namespace}", f"{service}.{self.namespace}.svc"]
         subject = LeafSubject(
@@ -164,6 +165,21 @@ class Pki:
         )
         return pair, authority.pair.certificate
 
+    async def issue_redis_client(
+        self, *, now: datetime, lifetime: timedelta = LEAF_LIFETIME, key_type: KeyType, replace: bool
+    ) -> Certificate:
+        """Argo CD's own, for the Redis proxy in front of a Redis without a password."""
+        pair = (await self.authority()).issue(
+            LeafSubject(REDIS_CLIENT),
+            now=now,
+            lifetime=lifetime,
+            server=False,
+            client=True,
+            key_type=key_type,
+        )
+        await self.write(names.REDIS_CLIENT_TLS_SECRET, pair, replace=replace)
+        return described(pair.leaf, where=self._where(names.REDIS_CLIENT_TLS_SECRET))
+
     async def write(self, name: str, pair: KeyPair, *, replace: bool) -> None:
         data = {CERTIFICATE: pair.certificate.decode(), KEY: pair.key.decode()}
         await write_secret(
@@ -177,6 +193,8 @@ class Pki:
             names.AGENT_CA_SECRET,
             names.PRINCIPAL_TLS_SECRET,
             names.RESOURCE_PROXY_TLS_SECRET,
+            names.REDIS_PROXY_TLS_SECRET,
+            names.REDIS_CLIENT_TLS_SECRET,
             names.AGENT_TLS_SECRET,
         ):
             secret = await queries.find(self.store, SECRETS, name=name, namespace=self.namespace)

@@ -158,6 +158,9 @@ class Principal:
         argocd_agent.CONNECTED_AGENTS.inc()
         try:
             self._resync.greet(agent)
+            asyncio.get_running_loop().call_soon(
+                self.requests.arrived, name
+            )  # when the stream is in its place
             ending = await agent.link.serve(stream)
         finally:
             argocd_agent.CONNECTED_AGENTS.dec()

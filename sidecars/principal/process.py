@@ -22,12 +22,14 @@ from sidecars.principal import agent_status
 from sidecars.principal.active import ActivePrincipal
 from sidecars.principal.metrics import PrincipalMetrics
 from sidecars.principal.principal import Principal, identity
+from sidecars.principal.proxies.redis_proxy import PrincipalRedis
 from sidecars.principal.registration import RegistrationGate
 from sidecars.principal.settings import QUEUE_BYTES, PrincipalSettings
 from sidecars.principal.state import SYNC_SECONDS, HubState
 from sidecars.process.leadership import Leadership, ReplicaOptions
 from sidecars.process.page_access import PageAccess
 from sidecars.process.serving_gate import OPEN, STARTING, STOPPING, ServingGate
+from sidecars.proxies.redis.listener import RedisProxyOptions
 from sidecars.wire.auth.authenticator import Gate, Rules
 from sidecars.wire.auth.blocklist import Blocklist
 from sidecars.wire.auth.methods import Method
@@ -70,6 +72,8 @@ class PrincipalOptions(ReplicaOptions):
     health_port: int | None = 8003
     metrics_port: int | None = 8000
     pages_port: int | None = 8004
+    redis: RedisProxyOptions | None = None
+    """None: argocd-server has the control plane's own Redis alone."""
     passwords: Path | None = None
     """The file of a method with passwords, which is followed."""
     runtime: Runtime = field(default_factory=lambda: runtime(QUEUE_BYTES))
@@ -84,6 +88,7 @@ class PrincipalProcess:
         self.server: Server | None = None
         self.gate = ServingGate(STARTING)
         self._active: ActivePrincipal | None = None
+        self.redis: PrincipalRedis | None = None
         self.listening = asyncio.Event()
         self.port = 0
         self._reading = ""
@@ -113,9 +118,13 @@ class PrincipalProcess:
         hub_state = HubState(self._store, settings=serving.settings, timing=serving.runtime.timing)
         material = await sources.first(serving.source) if serving.source is not None else None
         gate = RegistrationGate(self._store, hub_state, serving=self.gate)
-        server = self.server = Server(
-            self._listening(material), self._rules(gate, material), self._serve_stream
-        )
+        rules = self._rules(gate, material)
+        server = self.server = Server(self._listening(material), rules, self._serve_stream)
+        if serving.redis is not None:
+            self.redis = PrincipalRedis(
+                serving.redis, hub_state, trust=rules.trust, principal=lambda: self.principal
+            )
+            await self.redis.load()
         active = self._active = ActivePrincipal(
             partial(self._principal, hub_state, uid), sessions=server.sessions
         )
@@ -131,6 +140,8 @@ class PrincipalProcess:
                 self.port = await server.start()
                 self.listening.set()
                 log.info("listening for agents", **{logs.COUNT: self.port})
+                if self.redis is not None:
+                    group.create_task(self.redis.run(), name="Redis proxy")
                 if serving.passwords is not None:
                     group.create_task(self._follow_passwords(serving.passwords, server), name="passwords")
                 if serving.source is not None and material is not None:
@@ -139,11 +150,11 @@ class PrincipalProcess:
         finally:
             self.listening.clear()
             self.gate.state = STOPPING
-            self._active = None
+            self._active = self.redis = None
             await server.stop()
 
     def _principal(self, hub_state: HubState, uid: str) -> Principal:
-        return Principal(
+        principal = Principal(
             self._store,
             settings=self._serving.settings,
             principal_uid=uid,
@@ -151,6 +162,9 @@ class PrincipalProcess:
             cut=self._cut,
             hub_state=hub_state,
         )
+        if self.redis is not None:
+            principal.requests.arrivals.append(self.redis.came)
+        return principal
 
     @property
     def principal(self) -> Principal | None:
@@ -227,14 +241,14 @@ class PrincipalProcess:
                     " the principal needs list and watch of it"
                 ) from error
             self._reading = ""
-            await server.swap_blocklist(self._blocklist(cache))
+            await self._swap_blocklist(server, cache)
             changed.clear()
 
         async def follow() -> None:
             while True:
                 await changed.wait()
                 changed.clear()
-                await server.swap_blocklist(self._blocklist(cache))
+                await self._swap_blocklist(server, cache)
 
         group.create_task(follow(), name="blocklist")
 
@@ -250,6 +264,11 @@ class PrincipalProcess:
             else:
                 method.swap(accounts)
                 await server.recheck()
+
+    async def _swap_blocklist(self, server: Server, cache: Cache[Object]) -> None:
+        await server.swap_blocklist(self._blocklist(cache))
+        if self.redis is not None:
+            self.redis.recheck()
 
     def _blocklist(self, cache: Cache[Object]) -> Blocklist:
         found = Blocklist.of(cache.get(names.TLS_BLOCKLIST, namespace=self._serving.settings.namespace))

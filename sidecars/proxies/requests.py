@@ -76,6 +76,8 @@ class Requests:
         self._count: Counter[str] = Counter()
         self._listeners: dict[tuple[str, str], Callable[[Event], None]] = {}
         self._departures: dict[str, asyncio.TimerHandle] = {}
+        self.arrivals: list[Callable[[str], None]] = []
+        """Called with the name of an agent whose stream has begun: it may have forgotten what it was told."""
 
     def connected(self, agent: str) -> bool:
         link = self._link_of(agent)
@@ -155,6 +157,10 @@ class Requests:
                     " raise --grpc-max-message-size on both ends"
                 )
             )
+
+    def arrived(self, agent: str) -> None:
+        for tell in self.arrivals:
+            tell(agent)
 
     def disconnected(self, agent: str) -> None:
         """Its stream ended. Whoever waits is told when it does not come back."""

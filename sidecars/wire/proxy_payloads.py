@@ -104,15 +104,19 @@ class RedisNothing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedisRequestBody:
+    """`unsubscribe` is ours: argocd-agent's agents forget a subscription that nobody pings for."""
+
     OMITTED: ClassVar = (
         "get",
         "subscribe",
         "ping",
+        "unsubscribe",
     )
 
     get: RedisKey | None = None
     subscribe: RedisChannel | None = None
     ping: RedisNothing | None = None
+    unsubscribe: RedisNothing | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

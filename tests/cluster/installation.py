@@ -44,7 +44,7 @@ def sidecar(
         [
             *(sys.executable, "-m", "cli", role, "--kubeconfig", str(account)),
             *("--metrics-port", str(free_port()), "--healthz-port", str(free_port())),
-            *(("--agents-port", str(free_port())) if role == "principal" else ()),
+            *(("--agents-port", str(free_port()), "--disable-redis-proxy") if role == "principal" else ()),
             *words,
         ],
         stderr=log.open("wb"),

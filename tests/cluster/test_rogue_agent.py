@@ -140,7 +140,7 @@ async def test_a_rogue_agent_harms_only_itself(ends: Ends, clusters: Clusters, t
         *("--namespace", ends.hub_namespace, "--allowed-namespaces", "*"),
         *("--listen-host", "127.0.0.1", "--listen-port", str(world.port)),
         *("--healthz-port", "0", "--metrics-port", "0", "--agents-port", "0"),
-        "--insecure-jwt-generate",
+        *("--insecure-jwt-generate", "--disable-redis-proxy"),
         says="listening for agents",
     )
     async with hammering(world) as blocked, starting as principal, ends.connected():

@@ -60,7 +60,7 @@ async def test_two_commands_carry_a_project(ends: Ends, clusters: Clusters) -> N
             *("--namespace", ends.hub_namespace),
             *("--listen-host", "127.0.0.1", "--listen-port", port),
             *("--healthz-port", "0", "--metrics-port", "0", "--agents-port", "0"),
-            "--insecure-jwt-generate",
+            *("--insecure-jwt-generate", "--disable-redis-proxy"),
             says="listening for agents",
         ),
         command(

@@ -1,0 +1,29 @@
+"""Whose an Application on the control plane is, and where an agent's Applications are there, as Redis' keys ask."""
+
+from argocd.agents.routing import AgentMapping
+from argocd.agents.vocabulary import Mode
+from sidecars.principal.state import HubState
+
+
+class ApplicationPlacing:
+    def __init__(self, hub_state: HubState) -> None:
+        self._hub_state = hub_state
+
+    def agent_of(self, *, namespace: str, name: str) -> str:
+        """Empty where it is no agent's; no namespace means Argo CD's own."""
+        state, settings = self._hub_state, self._hub_state.settings
+        agent = namespace
+        if settings.mapped_by is AgentMapping.DESTINATION:
+            application = state.applications.get(name, namespace=namespace or settings.namespace)
+            agent = state.agent_of(application) if application is not None else ""
+        return agent if agent and self.is_agent(agent) else ""
+
+    def is_agent(self, name: str) -> bool:
+        return bool(self._hub_state.clusters.find("agent", name))
+
+    def hub_namespace(self, agent: str, namespace: str) -> str:
+        """Where the control plane has an Application that the agent has in `namespace`."""
+        state, settings = self._hub_state, self._hub_state.settings
+        if settings.mapped_by is AgentMapping.NAMESPACE or state.agents.mode_of(agent) is Mode.AUTONOMOUS:
+            return agent
+        return settings.namespace if namespace == state.homes.get(agent) else namespace

@@ -1,0 +1,59 @@
+"""The Redis proxy beside a principal: who may come in, whom it asks, and nobody while this one stands by."""
+
+import asyncio
+from collections.abc import Callable
+
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from sidecars.principal.principal import Principal
+from sidecars.principal.proxies.placing import ApplicationPlacing
+from sidecars.principal.state import HubState
+from sidecars.proxies.redis.caches import AgentRedisCaches
+from sidecars.proxies.redis.listener import RedisProxy, RedisProxyOptions
+from sidecars.proxies.requests import Requests
+from sidecars.wire.auth.methods import IdentityError
+from sidecars.wire.auth.trust import Trust
+
+
+class PrincipalRedis:
+    """`load`, then `run` until cancelled. It outlives a principal: `principal` tells which one there is."""
+
+    def __init__(
+        self,
+        options: RedisProxyOptions,
+        hub_state: HubState,
+        *,
+        trust: Trust | None,
+        principal: Callable[[], Principal | None],
+    ) -> None:
+        self._trust = trust
+        self._principal = principal
+        self._placing = ApplicationPlacing(hub_state)
+        self._caches = AgentRedisCaches(self._requests, self._placing)
+        self.proxy = RedisProxy(options, self._caches, certified=self._complaint)
+        self.came = self._caches.came
+        self.load = self.proxy.load
+        self.recheck = self.proxy.recheck
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._caches.run(), name="Redis subscriptions")
+            group.create_task(self.proxy.run(), name="Redis listener")
+
+    def _requests(self) -> Requests | None:
+        principal = self._principal()
+        return None if principal is None else principal.requests
+
+    def _complaint(self, certificate: x509.Certificate) -> str:
+        """Why a certificate does not open this port, which shows all agents to whoever comes in."""
+        if self._trust is None:
+            return "client certificates are not verified here"
+        try:
+            self._trust.check([certificate])
+        except IdentityError as error:
+            return str(error)
+        shown = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+        return (
+            "it is an agent's own" if any(self._placing.is_agent(str(each.value)) for each in shown) else ""
+        )
