@@ -1,11 +1,14 @@
 """`tiphys explain`: why a project is where it is, as whom an Application syncs, whose an object is."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
 from argocd.agents.vocabulary import Mode
+from argocd.explanations.explanation import UnexplainedError
 from argocd.judging.configuration import Configuration
 from cli.explanations.explanation import show
 from cli.options import configuration_option, format_option
@@ -16,6 +19,15 @@ from cli.options.explained_objects import (
     gather,
 )
 from cli.options.principal_pages import principal_page_options
+from tiphys.errors import CallError
+
+
+@contextmanager
+def _missing_objects_named() -> Iterator[None]:
+    try:
+        yield
+    except UnexplainedError as error:
+        raise CallError(str(error)) from error
 
 
 @click.group()
@@ -43,7 +55,7 @@ def project_command(*, name: str, agent: str, mode: str | None, to: str | None, 
 
     From a cluster also whether the agent is registered with its principal, let in, connected and up to date.
     """
-    from cli.explanations import project  # noqa: PLC0415 - the others are not needed
+    from argocd.explanations import project  # noqa: PLC0415 - the others are not needed
 
     links: list[Any] = []
 
@@ -57,10 +69,9 @@ def project_command(*, name: str, agent: str, mode: str | None, to: str | None, 
     known = gather(given, fetch=fetch)
     link = links[0] if known.live else None
     mode_told = project.mode_of(agent, known, mode, link)
-    show(
-        project.explain(known, name, agent=agent, mode=mode_told, to=to, link=link),
-        form=given["form"],
-    )
+    with _missing_objects_named():
+        found = project.explain(known, name, agent=agent, mode=mode_told, to=to, link=link)
+    show(found, form=given["form"])
 
 
 @command.command("service-account")
@@ -68,12 +79,15 @@ def project_command(*, name: str, agent: str, mode: str | None, to: str | None, 
 @explained_object_options
 def account_command(*, application: str, **given: Any) -> None:
     """As which service account an Application syncs, and each entry that was tried."""
-    from cli.explanations import account  # noqa: PLC0415
+    from argocd.explanations import account  # noqa: PLC0415
 
     async def fetch(store: Any, configuration: Configuration) -> Any:
         return await fetch_application(store, application, configuration)
 
-    show(account.explain(gather(given, fetch=fetch), application), form=given["form"])
+    known = gather(given, fetch=fetch)
+    with _missing_objects_named():
+        found = account.explain(known, application)
+    show(found, form=given["form"])
 
 
 @command.command("tracking")

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from argocd import globs
+from argocd.explanations.explanation import ExplanationStep, Mark
 from argocd.globs import Verdict
 from argocd.globs.surprises import reads_as, surprises
 from argocd.go import regexp2
@@ -13,7 +14,7 @@ from argocd.projects import pattern_lists
 from argocd.projects.permissions import source_permitted
 from argocd.settings import git_urls
 from checks.reports import visible
-from cli.explanations.explanation import ExplanationStep, Mark, show_step
+from cli.explanations.explanation import show_step
 from cli.options import format_option
 
 

@@ -8,11 +8,12 @@ from argocd import reading
 from argocd.agents.project_copies import NameTooLongError, project_at_principal, project_for_agent
 from argocd.agents.routing import AgentMapping, explain_project
 from argocd.agents.vocabulary import Mode
+from argocd.explanations.explanation import plain
+from argocd.explanations.project import lean
 from argocd.judging.case import Kind, kind_of
 from argocd.judging.configuration import Configuration
 from checks.manifests import Object
-from cli.explanations.explanation import as_yaml, plain
-from cli.explanations.project import lean
+from cli.explanations.explanation import as_yaml
 from cli.options import configuration_option
 from cli.options.explained_objects import configuration_of, read_objects
 from tiphys.errors import CallError

@@ -1,54 +1,17 @@
-"""An explanation: one answer, the steps that lead to it, and perhaps a manifest. As text or as JSON."""
+"""Explanations as text for a terminal, or as JSON."""
 
 import json
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 import click
 import yaml
 
+from argocd.explanations.explanation import Explanation, ExplanationStep, Mark, plain
 from checks.reports import WIDTH, visible
 
-
-class Mark(StrEnum):
-    YES = "✓"
-    NO = "✗"
-    NOTE = "·"
-
-    @classmethod
-    def of(cls, holds: bool) -> "Mark":  # noqa: FBT001 - the one thing it is about
-        return cls.YES if holds else cls.NO
-
-
 _COLOURS = {Mark.YES: "green", Mark.NO: "red", Mark.NOTE: "cyan"}
-
-
-@dataclass(frozen=True, slots=True)
-class ExplanationStep:
-    mark: Mark
-    what: str
-    remark: str = ""
-
-
-@dataclass(slots=True)
-class ExplanationSection:
-    title: str
-    steps: list[ExplanationStep] = field(default_factory=list)
-    manifest: Mapping[str, Any] | None = None
-    example: str = ""
-
-
-@dataclass(slots=True)
-class Explanation:
-    """`data` is what a program reads; the rest says the same to a person."""
-
-    answer: str
-    good: bool | None
-    data: dict[str, Any]
-    sections: list[ExplanationSection] = field(default_factory=list)
 
 
 def show(explanation: Explanation, *, form: str) -> None:
@@ -74,13 +37,6 @@ def show(explanation: Explanation, *, form: str) -> None:
 def as_yaml(manifest: Mapping[str, Any]) -> str:
     text: str = yaml.safe_dump(plain(manifest), sort_keys=False, allow_unicode=True, width=1000)
     return text
-
-
-def plain(value: Any) -> Any:
-    """Copies without sharing: YAML would write shared parts as anchors."""
-    if isinstance(value, Mapping):
-        return {key: plain(part) for key, part in value.items()}
-    return [plain(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def show_step(step: ExplanationStep, *more: str) -> None:

@@ -4,13 +4,13 @@ from typing import Any
 
 import yaml
 
+from argocd.explanations.explanation import Explanation, ExplanationSection, ExplanationStep, Mark
 from argocd.judging.configuration import Configuration
 from argocd.judging.profiles import where_and_why
 from argocd.rules.catalogue import CATALOGUE
 from argocd.spelling import did_you_mean
 from checks.fixes import FIXES
 from checks.reports import WIDTH
-from cli.explanations.explanation import Explanation, ExplanationSection, ExplanationStep, Mark
 from tiphys.errors import CallError
 
 

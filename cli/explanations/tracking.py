@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from argocd import names, reading
+from argocd.explanations.explanation import Explanation, ExplanationSection, ExplanationStep, Mark
 from argocd.judging.case import User
 from argocd.judging.configuration import Version
 from argocd.settings.argocd_cm import Settings, TrackingMethod
@@ -21,7 +22,6 @@ from argocd.tracking.marks import (
 )
 from argocd.tracking.owners import Dispute, Owner, owner_of
 from checks.manifests import Object
-from cli.explanations.explanation import Explanation, ExplanationSection, ExplanationStep, Mark
 from cli.options.explained_objects import ExplainedObjects
 from cli.roles.kind_names import find_kind
 from tiphys.errors import CallError

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from argocd import names, reading
+from argocd import reading
+from argocd.explanations.explanation import UnexplainedError
 from argocd.judging.case import Kind, Surroundings, kind_of
 from argocd.judging.configuration import Configuration
 from argocd.tracking.ids import split_qualified
@@ -65,7 +66,9 @@ class ExplainedObjects:
         name, namespace = split_qualified(text, default_namespace=self.configuration.argocd.namespace)
         found = self.wanted or self._first(Kind.APPLICATION, name=name, namespace=namespace)
         if found is None:
-            raise CallError(f"there is no Application {namespace}/{name} {self.where}: write NAMESPACE/NAME")
+            raise UnexplainedError(
+                f"there is no Application {namespace}/{name} {self.where}: write NAMESPACE/NAME"
+            )
         return found
 
     def _first(self, kind: Kind, **metadata: str) -> Object | None:
@@ -131,7 +134,3 @@ async def fetch_application(store: Any, text: str, configuration: Configuration)
 
     name, namespace = split_qualified(text, default_namespace=configuration.argocd.namespace)
     return await queries.find(store, APPLICATIONS, name=name, namespace=namespace)
-
-
-def project_name(application: Object) -> str:
-    return reading.text(application, "spec", "project") or names.DEFAULT_PROJECT

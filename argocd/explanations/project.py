@@ -1,7 +1,7 @@
 """Does a project get to the other side, why (not), and what arrives there."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from argocd import globs, names, reading
 from argocd.agents import ignore_sync
@@ -14,23 +14,25 @@ from argocd.agents.project_copies import (
 )
 from argocd.agents.routing import AgentMapping, Route, RoutingStep, destination_pattern, explain_project
 from argocd.agents.vocabulary import Mode
+from argocd.explanations.explanation import (
+    Explanation,
+    ExplanationSection,
+    ExplanationStep,
+    Known,
+    Mark,
+    UnexplainedError,
+    plain,
+)
+from argocd.explanations.link import LinkExplanation
 from argocd.globs import Verdict
 from argocd.globs.surprises import surprises
-from checks.manifests import Object
-from cli.explanations.explanation import Explanation, ExplanationSection, ExplanationStep, Mark, plain
-from cli.options.explained_objects import ExplainedObjects
-from tiphys.errors import CallError
-
-if TYPE_CHECKING:
-    from cli.explanations.link import LinkExplanation  # brings the client, which files do not need
+from argocd.judging.case import Object
 
 AGENT, PRINCIPAL = "agent", "principal"
 _ONLY_AUTONOMOUS = "only an autonomous agent tells the principal of its projects"
 
 
-def mode_of(
-    agent: str, known: ExplainedObjects, given: str | None, link: "LinkExplanation | None" = None
-) -> Mode:
+def mode_of(agent: str, known: Known, given: str | None, link: LinkExplanation | None = None) -> Mode:
     """As told, as the principal has it, or as the configuration says."""
     if given:
         return Mode(given)
@@ -41,26 +43,26 @@ def mode_of(
 
 
 def explain(
-    known: ExplainedObjects,
+    known: Known,
     name: str,
     *,
     agent: str,
     mode: Mode,
     to: str | None,
-    link: "LinkExplanation | None" = None,
+    link: LinkExplanation | None = None,
 ) -> Explanation:
     """To the agent, or, from an autonomous agent, to the principal. `link` is what a cluster tells of the agent."""
     to = to or (PRINCIPAL if mode is Mode.AUTONOMOUS else AGENT)
     project = known.project(name)
     if to == PRINCIPAL:
-        at_principal = link is not None and link.registered is not None
+        at_principal = link is not None and bool(link.secret)
         if (project is None or at_principal) and known.project(f"{agent}-{name}") is not None:
             return _is_there(name, agent, link)
         if link is not None and at_principal:
             return _is_not_there(name, agent, mode, link)
     if project is None:
         hint = f"; the principal calls an agent's project {agent}-{name}" if to == PRINCIPAL else ""
-        raise CallError(f"there is no project {name} {known.where}{hint}")
+        raise UnexplainedError(f"there is no project {name} {known.where}{hint}")
     return (
         _to_principal(known, project, agent, mode)
         if to == PRINCIPAL
@@ -68,14 +70,14 @@ def explain(
     )
 
 
-def _is_there(name: str, agent: str, link: "LinkExplanation | None") -> Explanation:
+def _is_there(name: str, agent: str, link: LinkExplanation | None) -> Explanation:
     called = f"{agent}-{name}"
     answer = f"The project {name} of agent {agent} is on the principal: there it is called {called}."
     data: dict[str, Any] = {"project": name, "agent": agent, "to": PRINCIPAL, "goes": True, "name": called}
     return Explanation(answer, good=True, data=data, sections=_linked(link, data))
 
 
-def _is_not_there(name: str, agent: str, mode: Mode, link: "LinkExplanation") -> Explanation:
+def _is_not_there(name: str, agent: str, mode: Mode, link: LinkExplanation) -> Explanation:
     """Asked of the principal's cluster, which sees everything but the agent's own."""
     cause = "" if mode is Mode.AUTONOMOUS else f"the agent is {mode.value}, and {_ONLY_AUTONOMOUS}"
     cause = cause or link.cause or "the agent has not told of it"
@@ -98,7 +100,7 @@ def _is_not_there(name: str, agent: str, mode: Mode, link: "LinkExplanation") ->
     return Explanation(answer, good=False, data=data, sections=sections)
 
 
-def _linked(link: "LinkExplanation | None", data: dict[str, Any]) -> list[ExplanationSection]:
+def _linked(link: LinkExplanation | None, data: dict[str, Any]) -> list[ExplanationSection]:
     if link is None:
         return []
     data["connection"] = link.data
@@ -106,7 +108,7 @@ def _linked(link: "LinkExplanation | None", data: dict[str, Any]) -> list[Explan
 
 
 def _to_agent(
-    known: ExplainedObjects, project: Object, agent: str, mode: Mode, link: "LinkExplanation | None"
+    known: Known, project: Object, agent: str, mode: Mode, link: LinkExplanation | None
 ) -> Explanation:
     name = reading.text(project, "metadata", "name")
     data: dict[str, Any] = {"project": name, "agent": agent, "mode": mode.value, "to": AGENT, "mappings": {}}
@@ -151,7 +153,7 @@ def _answer(name: str, agent: str, going: list[str], *, causes: list[str], stuck
     return f"The project {name} goes to agent {agent}{only}{but}."
 
 
-def _asked(asked: str, agent: str, mode: Mode, known: ExplainedObjects) -> Mode | None:
+def _asked(asked: str, agent: str, mode: Mode, known: Known) -> Mode | None:
     if asked == agent:
         return mode
     return Mode.AUTONOMOUS if known.configuration.agents.is_autonomous(asked) else None
@@ -206,7 +208,7 @@ def _silent_destinations(project: Object) -> Iterator[ExplanationStep]:
             yield ExplanationStep(Mark.NO, what, remark)
 
 
-def _notes(known: ExplainedObjects, project: Object, *, live: bool) -> Iterator[ExplanationStep]:
+def _notes(known: Known, project: Object, *, live: bool) -> Iterator[ExplanationStep]:
     label = ignore_sync.label_of(project)
     if label is not None and label not in ignore_sync.UNDERSTOOD:
         yield ExplanationStep(
@@ -225,7 +227,7 @@ def _notes(known: ExplainedObjects, project: Object, *, live: bool) -> Iterator[
         )
 
 
-def _to_principal(known: ExplainedObjects, project: Object, agent: str, mode: Mode) -> Explanation:
+def _to_principal(known: Known, project: Object, agent: str, mode: Mode) -> Explanation:
     name = reading.text(project, "metadata", "name")
     home = known.configuration.argocd.namespace
     checks = list(_principal_checks(known, project, agent, mode))
@@ -255,7 +257,7 @@ def _to_principal(known: ExplainedObjects, project: Object, agent: str, mode: Mo
 
 
 def _principal_checks(
-    known: ExplainedObjects, project: Object, agent: str, mode: Mode
+    known: Known, project: Object, agent: str, mode: Mode
 ) -> Iterator[tuple[Mark, str, str]]:
     home = known.configuration.argocd.namespace
     autonomous = mode is Mode.AUTONOMOUS

@@ -4,6 +4,15 @@ from typing import Any
 
 from argocd import globs, names, reading
 from argocd.applications.destinations import resolve
+from argocd.applications.sources import project_of
+from argocd.explanations.explanation import (
+    Explanation,
+    ExplanationSection,
+    ExplanationStep,
+    Known,
+    Mark,
+    UnexplainedError,
+)
 from argocd.globs import Verdict
 from argocd.impersonation.derivation import (
     GLOBAL_ENTRIES_SINCE,
@@ -14,19 +23,16 @@ from argocd.impersonation.derivation import (
     derive,
     entries_of,
 )
+from argocd.judging.case import Object
 from argocd.projects.global_projects import global_projects_of
-from checks.manifests import Object
-from cli.explanations.explanation import Explanation, ExplanationSection, ExplanationStep, Mark
-from cli.options.explained_objects import ExplainedObjects, project_name
-from tiphys.errors import CallError
 
 
-def explain(known: ExplainedObjects, text: str) -> Explanation:
+def explain(known: Known, text: str) -> Explanation:
     application = known.application(text)
-    name = project_name(application)
+    name = project_of(reading.mapping(application, "spec"))
     project = known.project(name)
     if project is None:
-        raise CallError(f"there is no project {name} {known.where}, which the Application names")
+        raise UnexplainedError(f"there is no project {name} {known.where}, which the Application names")
     notes: list[ExplanationStep] = []
     server = _server(known, application, notes)
     namespace = reading.text(application, "spec", "destination", "namespace")
@@ -107,7 +113,7 @@ def _answer(found: Derivation, application: str) -> str:
     return f"The Application {application} syncs with {found.outcome.value}{said}."
 
 
-def _server(known: ExplainedObjects, application: Object, notes: list[ExplanationStep]) -> str:
+def _server(known: Known, application: Object, notes: list[ExplanationStep]) -> str:
     destination = reading.mapping(application, "spec", "destination")
     surroundings = known.surroundings
     found = resolve(
@@ -132,7 +138,7 @@ def _server(known: ExplainedObjects, application: Object, notes: list[Explanatio
     return ""
 
 
-def _entries(known: ExplainedObjects, project: Object) -> list[tuple[str, ServiceAccountEntry]]:
+def _entries(known: Known, project: Object) -> list[tuple[str, ServiceAccountEntry]]:
     """Those of the project, then those of global projects where this Argo CD adds them."""
     listed = [("", entry) for entry in entries_of(project)]
     if known.configuration.argocd.version >= GLOBAL_ENTRIES_SINCE:
