@@ -48,6 +48,9 @@ cluster: .venv/ready ## a local kube-apiserver until Ctrl-C; prints its kubeconf
 docs: .venv/ready ## the generated pages of docs/
 	@$(BIN)/python -m scripts.docs $(ARGS)
 
+pictures: .venv/ready ## the pictures of README and docs, of the pages themselves; needs Chromium
+	@$(BIN)/python -m scripts.pictures
+
 lock: .venv/ready ## renew the lock files: hashes, no index addresses
 	@for group in runtime development; do \
 	  flags=""; [ $$group = development ] && flags="--group dev"; \
@@ -62,4 +65,4 @@ clean: ## everything that the other targets made here; the cluster's binaries st
 	@rm -rf .venv build dist reports .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help run test lint bench cluster docs lock sbom clean
+.PHONY: help run test lint bench cluster docs pictures lock sbom clean

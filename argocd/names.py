@@ -133,6 +133,8 @@ PRINCIPAL_AGENTS_SERVICE = "tiphys-principal-agents"
 PRINCIPAL_READER_ACCOUNT = "tiphys-principal-reader"
 """The ServiceAccount whose tokens `tiphys agents` shows to the principal."""
 PAGE_AUDIENCE = "tiphys-principal"
+FLEET_GROUP, FLEET_RESOURCE = "tiphys.dev", "fleet"
+"""A resource that no API server has: a role that grants `get` on it lets its holder read the principal's pages."""
 PAGE_TOKEN_HEADER = "Tiphys-Token"  # noqa: S105 - a header's name
 RESOURCE_PROXY_SERVICE = "argocd-agent-resource-proxy"
 REDIS_PROXY_SERVICE = "argocd-agent-redis-proxy"

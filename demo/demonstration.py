@@ -101,6 +101,7 @@ async def _show(running: Running, stack: AsyncExitStack, folder: Path, *, once: 
     if once:
         return
     click.echo(f"\nThe webhook's status page: {webhook.page}")
+    click.echo(f"The principal's fleet page: {fleet.page}")
     if isinstance(clusters, LocalClusters):
         _tell_kubeconfigs(clusters)
     reachable = await stack.enter_async_context(control_socket(clusters))

@@ -71,6 +71,11 @@ class DemoFleet:
             await process.listening.wait()
         self._principal = process
 
+    @property
+    def page(self) -> str:
+        assert self._principal is not None, "the principal is started first"
+        return f"http://{LOOPBACK}:{self._principal.pages.port}/"
+
     async def start_agent(self, name: str, *, mode: Mode) -> None:
         """On the cluster of its name; returns when it is connected."""
         assert self._principal is not None, "the principal is started first"

@@ -12,8 +12,8 @@ import logging
 import socket
 import ssl
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -30,8 +30,12 @@ CONNECTIONS = 64
 HEADERS = 32
 # For answers that are being written when the server stops.
 STOP_SECONDS = 1.0
+# Of a stream of events; whoever still listens then asks again by itself.
+STREAM_SECONDS = 600.0
+# Whoever does not take an event within this does not read.
+WRITE_SECONDS = 5.0
 
-Handler = Callable[[web.BaseRequest], Awaitable[web.Response]]
+Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 def _is_news(record: logging.LogRecord) -> bool:
@@ -49,8 +53,13 @@ class _BoundedServer(web.Server):
     def __init__(self, handler: Handler, *, seconds: float) -> None:
         # A handler whose connection is gone is cancelled: at the deadline at the latest.
         super().__init__(
-            handler, handler_cancellation=True, logger=_library_log, access_log=None, max_headers=HEADERS
+            self._handled,
+            handler_cancellation=True,
+            logger=_library_log,
+            access_log=None,
+            max_headers=HEADERS,
         )
+        self._handler = handler
         self._seconds = seconds
         self._open: dict[web.RequestHandler, tuple[asyncio.Transport, asyncio.TimerHandle]] = {}
 
@@ -71,6 +80,22 @@ class _BoundedServer(web.Server):
         self._forget(handler)
         super().connection_lost(handler, exc)
 
+    async def _handled(self, request: web.BaseRequest) -> web.StreamResponse:
+        response = await self._handler(request)
+        response.headers.setdefault("Server", "tiphys")  # aiohttp would tell versions
+        response.force_close()
+        if isinstance(response, _EventsResponse):
+            self._prolong(request.protocol)
+            await response.send(request)
+        return response
+
+    def _prolong(self, handler: web.RequestHandler | None) -> None:
+        if handler is not None and handler in self._open:
+            transport, deadline = self._open[handler]
+            deadline.cancel()
+            later = asyncio.get_running_loop().call_later(STREAM_SECONDS, transport.abort)
+            self._open[handler] = transport, later
+
     def _forget(self, handler: web.RequestHandler) -> None:
         if handler in self._open:
             self._open.pop(handler)[1].cancel()
@@ -82,14 +107,17 @@ def _address(transport: asyncio.Transport) -> str:
     return str(peer[0]) if peer else ""
 
 
-def _closing(handler: Handler) -> Handler:
-    async def handle(request: web.BaseRequest) -> web.Response:
-        response = await handler(request)
-        response.headers.setdefault("Server", "tiphys")  # aiohttp would tell versions
-        response.force_close()
-        return response
+class _EventsResponse(web.StreamResponse):
+    def __init__(self, events: "ServerSentEvents") -> None:
+        super().__init__(headers={**events.headers, "Content-Type": "text/event-stream; charset=utf-8"})
+        self._events = events.events
 
-    return handle
+    async def send(self, request: web.BaseRequest) -> None:
+        async with aclosing(self._events):
+            await self.prepare(request)
+            async for event in self._events:
+                async with asyncio.timeout(WRITE_SECONDS):
+                    await self.write(event)
 
 
 @asynccontextmanager
@@ -103,7 +131,7 @@ async def listening(
     seconds: float = EXCHANGE_SECONDS,
 ) -> AsyncIterator[int]:
     """The port, which is the system's choice for 0; every interface for no `host`. Or on a `listener`."""
-    bounded = _BoundedServer(_closing(handler), seconds=seconds)
+    bounded = _BoundedServer(handler, seconds=seconds)
     where = {"sock": listener} if listener else {"host": host or None, "port": port}
     try:
         server = await asyncio.get_running_loop().create_server(
@@ -127,6 +155,18 @@ class HttpPage:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class ServerSentEvents:
+    """An answer that goes on: `events` are whole ones, as the standard writes them."""
+
+    events: AsyncGenerator[bytes, None]
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+HttpRoute = Callable[[Mapping[str, str]], Awaitable[HttpPage | ServerSentEvents]]
+"""A page that depends on its query; of a key that comes twice the first counts."""
+
+
 class HttpRefusal(Protocol):
     async def refusal(self, *, address: str, headers: Mapping[str, str]) -> HttpPage | None:
         """What a caller gets who may not read the pages; None where he may."""
@@ -144,9 +184,11 @@ class HttpPages:
         port: int,
         seconds: float = EXCHANGE_SECONDS,
         access: HttpRefusal | None = None,
+        routes: Mapping[str, HttpRoute] | None = None,
     ) -> None:
         self._access = access
         self._pages = pages
+        self._routes = routes or {}
         self._host = host
         self._wanted = port
         self._seconds = seconds
@@ -159,19 +201,23 @@ class HttpPages:
             self.listening.set()
             await asyncio.Event().wait()
 
-    async def _answer(self, request: web.BaseRequest) -> web.Response:
-        refused = None
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        page: HttpPage | ServerSentEvents | None = None
         if self._access is not None:
-            refused = await self._access.refusal(address=request.remote or "", headers=request.headers)
-        page = refused or self._page(request.method, request.path)
-        return web.Response(
-            status=page.status, body=page.body, headers={"Content-Type": page.content_type, **page.headers}
-        )
+            page = await self._access.refusal(address=request.remote or "", headers=request.headers)
+        page = page or await self._page(request)
+        if isinstance(page, ServerSentEvents):
+            return _EventsResponse(page)
+        headers = {**page.headers, "Content-Type": page.content_type}
+        return web.Response(status=page.status, body=page.body, headers=headers)
 
-    def _page(self, method: str, path: str) -> HttpPage:
-        answer = self._pages.get(path)
-        if answer is None:
+    async def _page(self, request: web.BaseRequest) -> HttpPage | ServerSentEvents:
+        plain, route = self._pages.get(request.path), self._routes.get(request.path)
+        if plain is None and route is None:
             return HttpPage(b"not found\n", status=404)
-        if method not in {"GET", "HEAD"}:
+        if request.method not in {"GET", "HEAD"}:
             return HttpPage(b"only GET\n", status=405)
-        return answer()
+        if plain is not None:
+            return plain()
+        assert route is not None, "one of the two is there"
+        return await route(request.query)

@@ -1,6 +1,6 @@
 """Does a project get to the other side, why (not), and what arrives there."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from argocd import globs, names, reading
@@ -50,8 +50,11 @@ def explain(
     mode: Mode,
     to: str | None,
     link: LinkExplanation | None = None,
+    mappings: Iterable[AgentMapping] = AgentMapping,
 ) -> Explanation:
-    """To the agent, or, from an autonomous agent, to the principal. `link` is what a cluster tells of the agent."""
+    """To the agent, or, from an autonomous agent, to the principal. `link` is what a cluster tells of the agent,
+    `mappings` how its principal may map agents.
+    """
     to = to or (PRINCIPAL if mode is Mode.AUTONOMOUS else AGENT)
     project = known.project(name)
     if to == PRINCIPAL:
@@ -66,7 +69,7 @@ def explain(
     return (
         _to_principal(known, project, agent, mode)
         if to == PRINCIPAL
-        else _to_agent(known, project, agent, mode, link)
+        else _to_agent(known, project, agent, mode, link, mappings=tuple(mappings))
     )
 
 
@@ -108,13 +111,19 @@ def _linked(link: LinkExplanation | None, data: dict[str, Any]) -> list[Explanat
 
 
 def _to_agent(
-    known: Known, project: Object, agent: str, mode: Mode, link: LinkExplanation | None
+    known: Known,
+    project: Object,
+    agent: str,
+    mode: Mode,
+    link: LinkExplanation | None,
+    *,
+    mappings: tuple[AgentMapping, ...],
 ) -> Explanation:
     name = reading.text(project, "metadata", "name")
     data: dict[str, Any] = {"project": name, "agent": agent, "mode": mode.value, "to": AGENT, "mappings": {}}
     sections = []
     going = []
-    for mapped_by in AgentMapping:
+    for mapped_by in mappings:
         route = explain_project(
             project, agent, mapped_by=mapped_by, mode_of=lambda asked: _asked(asked, agent, mode, known)
         )
@@ -138,17 +147,19 @@ def _to_agent(
     stuck = link.cause if link else ""
     causes = dict.fromkeys(mapping["because"] for mapping in data["mappings"].values())
     return Explanation(
-        _answer(name, agent, going, causes=list(causes), stuck=stuck),
+        _answer(name, agent, going, everywhere=len(going) == len(mappings), causes=list(causes), stuck=stuck),
         good=bool(going) and not stuck,
         data=data,
         sections=sections,
     )
 
 
-def _answer(name: str, agent: str, going: list[str], *, causes: list[str], stuck: str) -> str:
+def _answer(
+    name: str, agent: str, going: list[str], *, everywhere: bool, causes: list[str], stuck: str
+) -> str:
     if not going:
         return f"The project {name} does not go to agent {agent}: {'; '.join(causes)}."
-    only = f" only where agents are mapped by {going[0]}" if len(going) < len(AgentMapping) else ""
+    only = "" if everywhere else f" only where agents are mapped by {going[0]}"
     but = f", but {stuck}" if stuck else ""
     return f"The project {name} goes to agent {agent}{only}{but}."
 

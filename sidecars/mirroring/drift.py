@@ -80,7 +80,10 @@ class DriftGuard:
         workqueue: WorkQueue,
         restored: Callable[[SyncedKind, Object, Object], Object] = lambda _kind, copy, _lost: copy,
         limit: int | None = None,
+        undone: Callable[[SyncedKind, Object], None] = lambda _kind, _mirror: None,
     ) -> None:
+        """`undone` hears of each change that is written back."""
+        self._undone = undone
         self._writer = writer
         self._workqueue = workqueue
         self._restored = restored
@@ -159,6 +162,7 @@ class DriftGuard:
         if drift is Drift.REVERT and value(local, "metadata", "deletionTimestamp") is None:
             log.warning("a mirror was changed: written back", **_fields(kind, local))
             self._workqueue.put(key, lambda: self._repair(kind, key))
+            self._undone(kind, local)
         return drift
 
     def gone(self, kind: SyncedKind, old: Object) -> Drift:
@@ -175,6 +179,7 @@ class DriftGuard:
         if drift is Drift.RESTORE:
             log.warning("a mirror was deleted: made again", **_fields(kind, old))
             self._workqueue.put(key, lambda: self._repair(kind, key, lost=old))
+            self._undone(kind, old)
         return drift
 
     async def _repair(self, kind: SyncedKind, key: Key, *, lost: Object | None = None) -> None:

@@ -88,6 +88,14 @@ class LinkHandler(Protocol):
         """Our event needs no more sending: acknowledged, superseded, or never to be sent."""
         ...
 
+    def acknowledged(self, event: Event, seconds: float) -> None:
+        """The peer has applied our event, `seconds` after we wanted to tell it."""
+        return
+
+    def applied(self, event: Event) -> None:
+        """The peer's event has had its effect."""
+        return
+
     def repair(self, scope: str, differences: list[Difference]) -> None:
         """Tells the peer again what it has otherwise."""
         ...
@@ -122,6 +130,7 @@ class _Observer(OutboxObserver, InboxObserver):
             PROPAGATION.labels(event.target, SENT).observe(seconds)
         self._link.unsent.got_through(event)
         self._link.handler.done(event)
+        self._link.handler.acknowledged(event, seconds)
 
     def superseded(self, peer: str, event: Event) -> None:
         self._link.handler.done(event)
@@ -161,6 +170,7 @@ class _Observer(OutboxObserver, InboxObserver):
         if logs.debugs():
             fields = {logs.KIND: event.target, logs.OPERATION: event.type, logs.KEY: event.subject}
             log.debug("applied", **{logs.PEER: peer}, **fields)
+        self._link.handler.applied(event)
         if event.target in OBJECT_TARGETS and event.sent_at is not None:
             passed = (self._link.timing.now() - event.sent_at).total_seconds()
             PROPAGATION.labels(event.target, RECEIVED).observe(max(0.0, passed))

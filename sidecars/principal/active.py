@@ -5,6 +5,7 @@ Each activation has a new one. What a demotion must forget, it forgets with it.
 
 import asyncio
 from collections.abc import Callable
+from datetime import datetime
 
 from argocd.agents.vocabulary import Mode
 from sidecars.delivery.session import Stream
@@ -72,10 +73,20 @@ class ActivePrincipal:
                 session.cut(Cut.unavailable(reason))
         await self._end()
 
-    async def serve(self, agent: str, mode: Mode, stream: Stream, *, extensions: frozenset[str]) -> None:
+    async def serve(
+        self,
+        agent: str,
+        mode: Mode,
+        stream: Stream,
+        *,
+        extensions: frozenset[str],
+        certificate_end: datetime | None = None,
+    ) -> None:
         if self.principal is None:
             raise SurroundingsError("the principal has ceased to be active")
-        await self.principal.serve(agent, mode, stream, extensions=extensions)
+        await self.principal.serve(
+            agent, mode, stream, extensions=extensions, certificate_end=certificate_end
+        )
 
     async def _end(self) -> None:
         self.principal, task, self._task = None, self._task, None

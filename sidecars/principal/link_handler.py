@@ -9,6 +9,7 @@ from sidecars.mirroring.inventories import SPECS, STATUS
 from sidecars.mirroring.kinds import BY_TARGET
 from sidecars.mirroring.link import LinkHandler, SendAttempt
 from sidecars.principal.agents import KnownAgent
+from sidecars.principal.fleet_page.record import FleetRecord
 from sidecars.principal.incoming import PrincipalIncoming
 from sidecars.principal.resync import PrincipalResync
 from sidecars.proxies.requests import Requests
@@ -26,11 +27,13 @@ class PrincipalLinkHandler(LinkHandler):
         incoming: PrincipalIncoming,
         resync: PrincipalResync,
         requests: Requests,
+        record: FleetRecord,
     ) -> None:
         self._agent = agent
         self._incoming = incoming
         self._resync = resync
         self._requests = requests
+        self._record = record
 
     async def handle(self, event: Event) -> None:
         if event.target == Target.RESOURCE_RESYNC:
@@ -59,6 +62,12 @@ class PrincipalLinkHandler(LinkHandler):
         else:
             self._resync.ask_how_it_stands(agent, event)
 
+    def acknowledged(self, event: Event, seconds: float) -> None:
+        self._record.acknowledged(self._agent.name, event, seconds)
+
+    def applied(self, event: Event) -> None:
+        self._record.applied(self._agent.name, event)
+
     def repair(self, scope: str, differences: list[Difference]) -> None:
         if scope == SPECS and self._agent.mode is Mode.MANAGED:
             self._resync.repair(self._agent, differences)
@@ -74,7 +83,9 @@ class PrincipalLinkHandler(LinkHandler):
         return self._resync.everything(self._agent)
 
     async def report_unapplied(self, letter: DeadLetter) -> None:
+        self._record.dead_letter(self._agent.name, letter)
         await self._incoming.report_unapplied(self._agent, letter)
 
     async def report_unsent(self, letter: DeadLetter) -> None:
+        self._record.dead_letter(self._agent.name, letter)
         await self._incoming.report_unsent(self._agent, letter)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from datetime import datetime
 
 from argocd import names
 from argocd.agents.vocabulary import Mode
@@ -20,6 +21,7 @@ from sidecars.mirroring.resync_events import ROUND_INTERVALS, ResyncEvents
 from sidecars.mirroring.workqueue import WorkQueue
 from sidecars.mirroring.writer import MirrorWriter
 from sidecars.principal.agents import KnownAgent, KnownAgents
+from sidecars.principal.fleet_page.record import FleetRecord
 from sidecars.principal.incoming import PrincipalIncoming
 from sidecars.principal.link_handler import PrincipalLinkHandler
 from sidecars.principal.outgoing import PrincipalOutgoing, Sender
@@ -76,13 +78,16 @@ class Principal:
         timing = self._runtime.timing
         self._runs_caches = hub_state is None
         self.hub_state = hub_state or HubState(store, settings=settings, timing=timing)
+        self.record = FleetRecord(self.hub_state, timing=timing, incarnation=self._runtime.new_id())
         self.known_agents = KnownAgents(
             self.hub_state.agents, make_link=self._make_link, clock=timing.monotonic
         )
         self.requests = Requests(self._link_of)
         writer = MirrorWriter(store)
         self._workqueue = WorkQueue(timing=timing)
-        self.guard = DriftGuard(writer=writer, workqueue=self._workqueue, limit=GUARDED_BYTES)
+        self.guard = DriftGuard(
+            writer=writer, workqueue=self._workqueue, limit=GUARDED_BYTES, undone=self.record.undone
+        )
         sender = Sender(self.known_agents, principal_uid=principal_uid, namespace=settings.namespace)
         self._outgoing = PrincipalOutgoing(
             self.hub_state,
@@ -114,6 +119,7 @@ class Principal:
         """Until cancelled."""
         subscriptions = [
             *self._outgoing.begin(),
+            *self.record.begin(),
             self.hub_state.clusters.subscribe(self._cluster_changed),
             self.hub_state.modes.subscribe(lambda _old, _new: self._modes_changed()),
         ]
@@ -141,13 +147,28 @@ class Principal:
             link.inbox.stop_intake()
         await asyncio.gather(*(link.inbox.settled() for link in links))
 
-    async def serve(self, name: str, mode: Mode, stream: Stream, *, extensions: frozenset[str]) -> Ending:
+    async def serve(
+        self,
+        name: str,
+        mode: Mode,
+        stream: Stream,
+        *,
+        extensions: frozenset[str],
+        certificate_end: datetime | None = None,
+    ) -> Ending:
         """One stream of an agent, to its end; a second one of the same agent ends the first."""
         await self.ready.wait()
         async with self._turns.turn(name):
-            return await self._serve(name, mode, stream, extensions)
+            return await self._serve(name, mode, stream, extensions, certificate_end)
 
-    async def _serve(self, name: str, mode: Mode, stream: Stream, extensions: frozenset[str]) -> Ending:
+    async def _serve(
+        self,
+        name: str,
+        mode: Mode,
+        stream: Stream,
+        extensions: frozenset[str],
+        certificate_end: datetime | None,
+    ) -> Ending:
         agent, former = self.known_agents.join(name, mode)
         if former is not None:
             log.warning("the agent comes in another mode", **{logs.AGENT: name, logs.KIND: mode.value})
@@ -156,15 +177,19 @@ class Principal:
         log.info("agent connected", **{logs.AGENT: name, logs.KIND: mode.value})
         argocd_agent.AGENT_CONNECTIONS.labels(name).inc()
         argocd_agent.CONNECTED_AGENTS.inc()
+        connection = self.record.connected(name, certificate_end=certificate_end, extensions=extensions)
+        why = "the stream broke"
         try:
             self._resync.greet(agent)
             asyncio.get_running_loop().call_soon(
                 self.requests.arrived, name
             )  # when the stream is in its place
             ending = await agent.link.serve(stream)
+            why = ending.value
         finally:
             argocd_agent.CONNECTED_AGENTS.dec()
             self.requests.disconnected(name)
+            self.record.disconnected(name, connection, why)
         log.info("agent disconnected", **{logs.AGENT: name, logs.REASON: ending.value})
         return ending
 
@@ -208,11 +233,13 @@ class Principal:
     def _drop(self, name: str) -> None:
         agent = self.known_agents.drop(name)
         self.hub_state.homes.pop(name, None)
+        self.hub_state.versions.pop(name, None)
         if agent is None:
             return
         reason = "the agent's cluster Secret is gone"
         log.warning("agent dropped", **{logs.AGENT: name, logs.REASON: reason})
         self.guard.forget_all(name)
+        self.record.forget(name)
         self._cut(name, reason)
         closing = asyncio.get_running_loop().create_task(agent.link.close(), name=f"closes {name}")
         self._closing.add(closing)
@@ -231,7 +258,11 @@ class Principal:
         return Link(
             peer=agent.name,
             handler=PrincipalLinkHandler(
-                agent, incoming=self._incoming, resync=self._resync, requests=self.requests
+                agent,
+                incoming=self._incoming,
+                resync=self._resync,
+                requests=self.requests,
+                record=self.record,
             ),
             inventories=self.hub_state.inventories(agent.name, agent.mode),
             figures=argocd_agent.PRINCIPAL,

@@ -20,6 +20,7 @@ from sidecars.metrics.per_peer import principal_figures
 from sidecars.mirroring.link import Link, Runtime
 from sidecars.principal import agent_status
 from sidecars.principal.active import ActivePrincipal
+from sidecars.principal.fleet_page.page import FleetPage
 from sidecars.principal.metrics import PrincipalMetrics
 from sidecars.principal.principal import Principal, identity
 from sidecars.principal.proxies.redis_proxy import PrincipalRedis
@@ -93,6 +94,9 @@ class PrincipalProcess:
         self.port = 0
         self._reading = ""
         """What has to be known before anybody is let in."""
+        page = FleetPage(
+            store, lambda: self.principal if self.listening.is_set() else None, waits=self._waits
+        )
         self._leadership = Leadership(
             store,
             serving,
@@ -101,9 +105,8 @@ class PrincipalProcess:
             probes={"/healthz": self._alive, "/readyz": self._ready},
             figures=lambda: principal_figures(self._links()),
             pages={agent_status.PATH: self._agents},
-            access=PageAccess(
-                store, namespace=serving.settings.namespace, service=names.PRINCIPAL_AGENTS_SERVICE
-            ),
+            routes=page.routes,
+            access=PageAccess(store, namespace=serving.settings.namespace),
         )
         self.health, self.metrics = self._leadership.health, self._leadership.metrics
         self.pages = self._leadership.pages
@@ -173,7 +176,14 @@ class PrincipalProcess:
 
     async def _serve_stream(self, peer: AuthenticatedAgent, stream: EventStream) -> None:
         if self._active is not None:
-            await self._active.serve(peer.name, peer.mode, stream, extensions=peer.announced.extensions)
+            chain = peer.chain
+            await self._active.serve(
+                peer.name,
+                peer.mode,
+                stream,
+                extensions=peer.announced.extensions,
+                certificate_end=chain[0].not_valid_after_utc if chain else None,
+            )
 
     def _listening(self, material: Material | None) -> listener.ListenOptions:
         serving = self._serving
@@ -286,8 +296,11 @@ class PrincipalProcess:
     def _ready(self) -> HttpPage:
         if self.listening.is_set():
             return HttpPage(b"serving agents\n")
+        return HttpPage(f"{self._waits()}\n".encode(), status=503)
+
+    def _waits(self) -> str:
         reading = f"reading {self._reading}" if self._reading else "starting"
-        return HttpPage(f"{self._leadership.waits or reading}\n".encode(), status=503)
+        return self._leadership.waits or reading
 
 
 def _now() -> datetime:

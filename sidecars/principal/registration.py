@@ -16,6 +16,9 @@ from sidecars.wire.refusals import unauthenticated
 SEEN_SECONDS = 10.0
 """Until our own write is back by the watch; milliseconds unless the API server is in trouble."""
 
+LONGEST_VERSION = 40
+"""Of an agent's own word; as a tag and a commit."""
+
 
 class RegistrationGate:
     """`sidecars.wire.auth.authenticator.Gate`: each answer is a reason to refuse, or None."""
@@ -37,6 +40,7 @@ class RegistrationGate:
         if not self._hub_state.settings.trust_agent_mode:
             await self._hold_to_its_mode(admission)
         self._hub_state.homes[admission.agent] = admission.agent_namespace
+        self._hub_state.versions[admission.agent] = admission.version[:LONGEST_VERSION]
         return None
 
     def knows(self, agent: str, mode: Mode) -> str | None:

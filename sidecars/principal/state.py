@@ -54,6 +54,8 @@ class HubState:
         self.agents = AgentIndex(mapped_by=settings.mapped_by)
         self.homes: dict[str, str] = {}
         """In which namespace each agent lives on its own cluster, as it said at its login."""
+        self.versions: dict[str, str] = {}
+        """Of each agent, as it said at its login."""
         self._digests = Digests()
         self._reaches = Reaches()
         self.changes = 0

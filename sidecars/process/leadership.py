@@ -10,7 +10,7 @@ from kube.store import Store
 from sidecars.mirroring.link import Runtime
 from sidecars.wire.events import fresh_id
 from tiphys import logs, metrics
-from tiphys.http_server import HttpPage, HttpPages, HttpRefusal
+from tiphys.http_server import HttpPage, HttpPages, HttpRefusal, HttpRoute
 
 # Whoever is alone has the Lease at once.
 PATIENCE_SECONDS = 5.0
@@ -44,9 +44,12 @@ class Leadership:
         probes: Mapping[str, Callable[[], HttpPage]],
         figures: Callable[[], bytes],
         pages: Mapping[str, Callable[[], HttpPage]] | None = None,
+        routes: Mapping[str, HttpRoute] | None = None,
         access: HttpRefusal | None = None,
     ) -> None:
-        """`figures` adds to the metrics. `pages` are not for everybody: they have a port of their own, and `access`."""
+        """`figures` adds to the metrics. `pages` and `routes` are not for everybody: they have a port of their own, and
+        `access`.
+        """
         self._role = role
         self._options = options
         self._election = Election(
@@ -59,7 +62,11 @@ class Leadership:
             port=options.metrics_port or 0,
         )
         self.pages = HttpPages(
-            pages or {}, host=options.health_host, port=options.pages_port or 0, access=access
+            pages or {},
+            host=options.health_host,
+            port=options.pages_port or 0,
+            access=access,
+            routes=routes,
         )
 
     @property

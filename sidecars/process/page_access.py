@@ -1,8 +1,11 @@
 """Who may read what a sidecar tells of others: whoever is on its own loopback, and whoever the API server vouches for.
 
-The API server's proxy takes the caller's own credentials off a request, so the caller sends a token of its own in
-another header. It is asked about by TokenReview, for our audience alone, and its user by SubjectAccessReview: he needs
-the right by which the proxy let him through, `get` on `services/proxy`.
+Others show a bearer token. It is asked about by TokenReview, for our audience alone, and its user by
+SubjectAccessReview: he needs `get` on `fleet.tiphys.dev`, a resource that exists in roles only. The API server's proxy
+takes the caller's own credentials off a request, so a header of ours may carry the token instead.
+
+A browser on the operator's own machine is on the loopback of `kubectl port-forward`, and so is every script of every page
+that it has open: only who asked for a loopback address by name is answered, not whom a foreign name led here.
 """
 
 import asyncio
@@ -23,7 +26,9 @@ MAX_TOKEN_LENGTH = 8 * 1024
 SIDE_BY_SIDE = 4
 REVIEW_SECONDS = 4.0
 
-_ANONYMOUS = HttpPage(b"a token is needed: ask by tiphys agents\n", status=401)
+_ANONYMOUS = HttpPage(
+    b"a token is needed: kubectl port-forward, or a bearer token for tiphys-principal\n", status=401
+)
 _NOT_ALLOWED = HttpPage(b"not allowed\n", status=403)
 _BUSY = HttpPage(b"too many questions at once\n", status=429)
 _UNKNOWN = HttpPage(b"the API server does not say who you are\n", status=503)
@@ -32,16 +37,15 @@ log = logs.get_logger()
 
 
 class PageAccess(HttpRefusal):
-    def __init__(self, store: Store, *, namespace: str, service: str) -> None:
+    def __init__(self, store: Store, *, namespace: str) -> None:
         self._store = store
         self._namespace = namespace
-        self._service = service
         self._under_way = 0
 
     async def refusal(self, *, address: str, headers: Mapping[str, str]) -> HttpPage | None:
-        if _is_loopback(address):
+        if _is_loopback(address) and _names_loopback(headers.get("Host", "")):
             return None
-        token = headers.get(names.PAGE_TOKEN_HEADER, "")
+        token = headers.get(names.PAGE_TOKEN_HEADER, "") or _bearer(headers.get("Authorization", ""))
         if not 0 < len(token) <= MAX_TOKEN_LENGTH:
             return _ANONYMOUS
         if self._under_way >= SIDE_BY_SIDE:
@@ -72,10 +76,9 @@ class PageAccess(HttpRefusal):
     async def _may_read(self, user: Mapping[str, object]) -> bool:
         attributes = {
             "verb": "get",
-            "resource": "services",
-            "subresource": "proxy",
+            "group": names.FLEET_GROUP,
+            "resource": names.FLEET_RESOURCE,
             "namespace": self._namespace,
-            "name": self._service,
         }
         body: Object = {
             "apiVersion": "authorization.k8s.io/v1",
@@ -97,3 +100,15 @@ def _is_loopback(address: str) -> bool:
         return False
     mapped = getattr(found, "ipv4_mapped", None)
     return (mapped or found).is_loopback
+
+
+def _names_loopback(host: str) -> bool:
+    """Programs that name no host are no browsers."""
+    name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
+    name = name.strip("[]").lower()
+    return name in {"", "localhost"} or name.endswith(".localhost") or _is_loopback(name)
+
+
+def _bearer(authorization: str) -> str:
+    scheme, _, token = authorization.partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""

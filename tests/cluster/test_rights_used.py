@@ -315,16 +315,18 @@ def _agents_asked_for(cluster: Cluster, port: int) -> None:
         outward.connect(("192.0.2.1", 9))  # nothing is sent: this only asks for our own address
         (own, _) = outward.getsockname()
 
-    def asked(token: str) -> int:
+    def asked(token: str, path: str = "/agents") -> int:
         connection = http.client.HTTPConnection(own, port, timeout=30)
         try:
-            connection.request("GET", "/agents", headers={names.PAGE_TOKEN_HEADER: token} if token else {})
+            connection.request("GET", path, headers={names.PAGE_TOKEN_HEADER: token} if token else {})
             return connection.getresponse().status
         finally:
             connection.close()
 
     reader, ours = names.PRINCIPAL_READER_ACCOUNT, (names.PAGE_AUDIENCE,)
     assert asked(cluster.account_token(reader, namespace=ARGOCD, audiences=ours)) == 200
+    why = "/?application=argocd/shop"  # reads argocd-cm
+    assert asked(cluster.account_token(reader, namespace=ARGOCD, audiences=ours), why) == 200
     assert asked(cluster.account_token(reader, namespace=ARGOCD)) == 401  # meant for the API server alone
     assert asked(cluster.account_token("default", namespace=ARGOCD, audiences=ours)) == 403
     assert asked("") == 401

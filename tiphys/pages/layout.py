@@ -4,10 +4,11 @@ A page extends `layout.html` and serves `style_sheet()` beside itself as `STYLE_
 relative: the API server's proxy puts a path before them.
 """
 
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 
 from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 STYLE_PATH = "tiphys.css"
 STYLE_TYPE = "text/css; charset=utf-8"
@@ -34,12 +35,31 @@ def loader(package: str) -> BaseLoader:
 
 def environment(package: str) -> Environment:
     """Where Flask does not make one."""
-    return Environment(
+    made = Environment(
         loader=loader(package),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+    )
+    made.globals["bar"] = bar
+    return made
+
+
+@lru_cache(maxsize=1024)
+def bar(title: str, parts: tuple[tuple[str, int], ...]) -> Markup:
+    """Parts of a whole, said in words to whoever does not see it. Not a macro: a page may have thousands."""
+    total = sum(count for _, count in parts)
+    there = [(name, count) for name, count in parts if count]
+    words = ", ".join(f"{count} {name}" for name, count in there) or "none"
+    drawn, at = [], 0.0
+    for name, count in there:
+        width = 100 * count / total
+        drawn.append(f'<rect class="part-{escape(name)}" x="{at:.2f}" width="{width:.2f}" height="8"/>')
+        at += width
+    return Markup(  # noqa: S704 - what was given is escaped
+        f'<svg class="bar" viewBox="0 0 100 8" preserveAspectRatio="none" role="img"'
+        f' aria-label="{escape(title)}: {escape(words)}">{"".join(drawn)}</svg>'
     )
 
 

@@ -1,7 +1,5 @@
 """What a principal tells of its agents is for its own loopback and for those whom the API server vouches for."""
 
-from typing import Any
-
 import pytest
 
 from argocd import names
@@ -30,12 +28,14 @@ def access(*, allowed: bool = True) -> tuple[PageAccess, list[Object]]:
         return allowed
 
     store = EmbeddedStore(namespaces=[ARGOCD], hooks=Hooks(tokens=known, access=judge))
-    return PageAccess(store, namespace=ARGOCD, service=names.PRINCIPAL_AGENTS_SERVICE), asked
+    return PageAccess(store, namespace=ARGOCD), asked
 
 
-async def status(checked: PageAccess, *, address: str = "192.0.2.7", token: str | None = None) -> int:
-    headers = {} if token is None else {names.PAGE_TOKEN_HEADER: token}
-    page = await checked.refusal(address=address, headers=headers)
+async def status(
+    checked: PageAccess, *, address: str = "192.0.2.7", token: str | None = None, **headers: str
+) -> int:
+    shown = {} if token is None else {names.PAGE_TOKEN_HEADER: token}
+    page = await checked.refusal(address=address, headers={**shown, **headers})
     return 200 if page is None else page.status
 
 
@@ -52,18 +52,38 @@ async def test_whoever_has_no_token_for_us_is_nobody(token: str | None, address:
     assert asked == []
 
 
-async def test_a_token_opens_where_its_user_may_use_the_services_proxy() -> None:
+@pytest.mark.parametrize("host", ["localhost:8004", "127.0.0.1", "[::1]:8004", "fleet.localhost:1", "[::1]"])
+async def test_a_browser_that_asks_for_loopback_is_answered(host: str) -> None:
+    assert await status(access()[0], address="127.0.0.1", Host=host) == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example.org", "evil.example.org:8004", "localhost.evil.org", "192.0.2.7"]
+)
+async def test_a_name_that_was_led_to_loopback_opens_nothing(host: str) -> None:
+    assert await status(access()[0], address="127.0.0.1", Host=host) == 401
+
+
+async def test_a_token_opens_where_its_user_may_get_the_fleet() -> None:
     checked, asked = access()
     assert await status(checked, token="good") == 200
     (spec,) = asked
     assert spec["user"] == USER["username"]
-    wanted: dict[str, Any] = {"verb": "get", "resource": "services", "subresource": "proxy"}
     assert spec["resourceAttributes"] == {
-        **wanted,
+        "verb": "get",
+        "group": "tiphys.dev",
+        "resource": "fleet",
         "namespace": ARGOCD,
-        "name": names.PRINCIPAL_AGENTS_SERVICE,
     }
     assert await status(access(allowed=False)[0], token="good") == 403
+
+
+@pytest.mark.parametrize(
+    ("authorization", "answer"),
+    [("Bearer good", 200), ("bearer good", 200), ("Basic good", 401), ("good", 401)],
+)
+async def test_a_bearer_token_does_as_well(authorization: str, answer: int) -> None:
+    assert await status(access()[0], Authorization=authorization) == answer
 
 
 async def test_probes_and_metrics_tell_nothing_of_agents() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.webhook.chromium import Tab, tab
+from scripts.pictures.chromium import Tab, tab
 
 ROOT = Path(__file__).parents[3]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

@@ -22,6 +22,10 @@ ARGUMENTS = (
 )
 
 
+class NavigatedError(Exception):
+    """The page that was asked is gone."""
+
+
 @dataclass
 class Tab:
     """One page; `size` in pixels as a phone or a desk has them."""
@@ -39,6 +43,8 @@ class Tab:
                 if told.get("method") == "Page.loadEventFired":
                     self.loaded.append(method)
                 if told.get("id") == self.number:
+                    if "navigated" in told.get("error", {}).get("message", ""):
+                        raise NavigatedError(method)
                     assert "error" not in told, f"{method}: {told['error']}"
                     result: dict[str, Any] = told["result"]
                     return result
@@ -65,6 +71,44 @@ class Tab:
                 if told.get("method") == "Page.loadEventFired":
                     self.loaded.append("waited")
 
+    async def evaluate(self, expression: str) -> Any:
+        """Of a page whose scripts are on; a promise is awaited."""
+        told = await self.call(
+            "Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True
+        )
+        assert "exceptionDetails" not in told, told["exceptionDetails"]
+        return told["result"].get("value")
+
+    async def until(self, condition: str) -> None:
+        """An expression becomes true, on this page or on the one that a form leads to."""
+        look = (
+            "new Promise((done) => { const look = () => { if (" + condition + ") done(true);"
+            " else setTimeout(look, 50); }; look(); })"
+        )
+        while True:
+            try:
+                await self.evaluate(look)
+            except NavigatedError:
+                continue
+            return
+
+    async def type(self, selector: str, text: str, *, then: str = "") -> None:
+        """As a keyboard does; `then` is a key."""
+        root = (await self.call("DOM.getDocument"))["root"]["nodeId"]
+        node = (await self.call("DOM.querySelector", nodeId=root, selector=selector))["nodeId"]
+        await self.call("DOM.focus", nodeId=node)
+        await self.call("Input.insertText", text=text)
+        if then:
+            await self.press(then)
+
+    async def press(self, key: str) -> None:
+        code = {"Enter": 13, "Tab": 9}[key]
+        for kind in ("keyDown", "keyUp"):
+            given = {"text": "\r"} if key == "Enter" and kind == "keyDown" else {}
+            await self.call(
+                "Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **given
+            )
+
     async def markup(self) -> str:
         root = (await self.call("DOM.getDocument", depth=-1))["root"]["nodeId"]
         text: str = (await self.call("DOM.getOuterHTML", nodeId=root))["outerHTML"]
@@ -86,6 +130,10 @@ class Tab:
         node = (await self.call("DOM.querySelector", nodeId=root, selector=selector))["nodeId"]
         computed = (await self.call("CSS.getComputedStyleForNode", nodeId=node))["computedStyle"]
         return {one["name"]: one["value"] for one in computed}
+
+    async def height(self) -> int:
+        height: float = (await self.call("Page.getLayoutMetrics"))["cssContentSize"]["height"]
+        return round(height)
 
     async def picture(self) -> bytes:
         return base64.b64decode((await self.call("Page.captureScreenshot", format="png"))["data"])

@@ -1,0 +1,117 @@
+"""`python -m scripts.pictures`: takes the pictures of README and docs anew, of the pages themselves, in a headless Chromium."""
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from argocd.agents.vocabulary import Mode
+from kube.resources import APPLICATIONS
+from scripts.pictures.chromium import Tab, tab
+from scripts.pictures.sample_fleet import ARGOCD, SampleFleet, application, sample_fleet
+from sidecars.mirroring.kinds import PROJECT
+
+ROOT = Path(__file__).parents[2]
+IMAGES = ROOT / "docs" / "images"
+DESK, PHONE = 1280, 390
+TOP = 1460
+"""Pixels: down to the first agents."""
+SETTLE_SECONDS = 3.0
+"""Until the page has said that it is live, and fonts have come."""
+
+
+async def main() -> int:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        print("no Chromium: apt-get install chromium", file=sys.stderr)
+        return 1
+    with tempfile.TemporaryDirectory() as folder, demonstration(folder) as status:
+        async with tab(chromium, Path(folder) / "browser") as browser, sample_fleet(8, regions=True) as fleet:
+            await eventful(fleet)
+            await taken(browser, fleet.address, "fleet", height=TOP)
+            await taken(browser, fleet.address, "fleet-dark", height=TOP, dark=True)
+            await taken(
+                browser, f"{fleet.address}?sort=lag&order=desc", "fleet-phone", width=PHONE, height=1700
+            )
+            why = "?project=billing&agent=us-east-prod&application=eu-west-prod/checkout"
+            await taken(browser, fleet.address + why, "fleet-why", height=900, at="search")
+            await taken(browser, status, "status", height=900, scripts=False)
+    return 0
+
+
+async def eventful(fleet: SampleFleet) -> None:
+    """A day on which something is to be seen."""
+    for number, name in enumerate(("till", "stock", "kiosk")):
+        state = ("Healthy", "Synced") if number else ("Progressing", "OutOfSync")
+        mirror = application(name, agent="edge-berlin", state=state)
+        await fleet.store.create(APPLICATIONS, mirror, namespace="edge-berlin")
+    await fleet.disconnect("us-west-prod")
+    await fleet.disconnect("staging")
+    await fleet.connect("staging", days=9)
+    await fleet.disconnect("edge-osaka")
+    await fleet.connect("edge-osaka", mode=Mode.AUTONOMOUS, days=80)
+    for agent in ("eu-west-prod", "us-east-prod"):
+        there = await fleet.store.get(APPLICATIONS, name="web", namespace=agent)
+        await fleet.store.replace(
+            APPLICATIONS, {**there, "spec": {**there["spec"], "revisionHistoryLimit": 3}}
+        )
+    fleet.refuse(
+        "eu-north-prod",
+        namespace="eu-north-prod",
+        name="payments",
+        message="applications.argoproj.io payments is forbidden: exceeded quota: applications, used: 40, limited: 40",
+    )
+    mirror = {"metadata": {"namespace": ARGOCD, "name": "edge-osaka-shop"}}
+    for _ in range(5):  # somebody's hand on a mirror
+        fleet.principal.record.undone(PROJECT, {**mirror, "spec": {"sourceNamespaces": ["edge-osaka"]}})
+    await asyncio.sleep(1)
+
+
+async def taken(
+    browser: Tab,
+    address: str,
+    name: str,
+    *,
+    height: int,
+    width: int = DESK,
+    dark: bool = False,
+    scripts: bool = True,
+    at: str = "",
+) -> None:
+    await browser.open(address, size=(width, height), dark=dark, scripts=scripts)
+    await asyncio.sleep(SETTLE_SECONDS)
+    if at:
+        await browser.evaluate(f"document.getElementById('{at}').closest('section').scrollIntoView()")
+    (IMAGES / f"{name}.png").write_bytes(await browser.picture())
+    print(f"wrote docs/images/{name}.png")
+
+
+@contextmanager
+def demonstration(folder: str) -> Iterator[str]:
+    """Its status page's address, once it has refused a few things."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "cli", "demo"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1", "TMPDIR": folder},
+    )
+    assert process.stdout
+    try:
+        while "status page" not in (line := process.stdout.readline()):
+            if not line:
+                raise SystemExit("the demonstration ended by itself")
+        yield line.split()[-1]
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))
