@@ -155,7 +155,10 @@ def is_autonomous_mirror(item: Mapping[str, Any], *, mode_of: ModeOf) -> bool:
 
 def _possible_agents(item: Mapping[str, Any]) -> Iterator[str]:
     yield text(item, "metadata", "namespace")
-    yield from texts(item, "spec", "sourceNamespaces")[:1]
+    for agent in texts(item, "spec", "sourceNamespaces")[:1]:
+        # A native project has a source too where it came by replication, but not a mirror's name.
+        if text(item, "metadata", "name").startswith(f"{agent}-"):
+            yield agent
 
 
 def agent_of_application(

@@ -44,7 +44,6 @@ UNUSED = (
     ("tls-max-version", "TLS_MAX_VERSION"),
     ("tls-ciphersuites", "TLS_CIPHERSUITES"),
     ("enable-websocket", "ENABLE_WEBSOCKET"),
-    ("enable-resource-proxy", "ENABLE_RESOURCE_PROXY"),
     ("cache-refresh-interval", "CACHE_REFRESH_INTERVAL"),
     ("informer-sync-timeout", "INFORMER_SYNC_TIMEOUT"),
     ("otlp-address", "OTLP_ADDRESS"),
@@ -129,6 +128,16 @@ OPTIONS = combined(
         type=click.Choice([word.value for word in Adoption]),
         help="Whether an Application that is nobody's copy may become one.",
     ),
+    FLAGS.option(
+        "--enable-resource-proxy",
+        type=click.BOOL,
+        default=True,
+        help="Let the principal see and change live objects of our Applications.",
+    ),
+    FLAGS.texts(
+        "--resource-proxy-namespaces",
+        text="Only those in these namespaces: globs or /expressions/; without it all.",
+    ),
     FLAGS.option("--label-selector", default="", help="Only objects that match are kept in step."),
     FLAGS.option(
         "--grpc-max-message-size", default=DEFAULT_MAX_MESSAGE_BYTES, help="Bytes of one message at most."
@@ -202,6 +211,8 @@ def serving(store: Store, given: dict[str, Any]) -> AgentOptions:
             status_seconds=given["buffer_informer_event_interval"],
             heartbeat_seconds=given["heartbeat_interval"],
             compare_seconds=given["compare_interval"],
+            resource_proxy=given["enable_resource_proxy"],
+            resource_proxy_namespaces=given["resource_proxy_namespaces"],
         ),
         dialing=DialOptions(
             host=given["server_address"],

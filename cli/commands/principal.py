@@ -9,6 +9,7 @@ import sidecars.wire  # noqa: F401  isort: skip - grpc reads its ciphers when it
 
 import click
 
+from argocd import names
 from argocd.agents.routing import AgentMapping
 from certs.folder import read
 from certs.sources import Generated, Joined, LoadedSource, secret_data
@@ -27,6 +28,7 @@ from cli.options.sidecar import (
 )
 from kube.store import Store
 from sidecars.principal.process import PrincipalOptions, PrincipalProcess, runtime
+from sidecars.principal.proxies.resource_port import ResourcePortOptions
 from sidecars.principal.settings import COMPARE_SECONDS, QUEUE_BYTES, PrincipalSettings
 from sidecars.wire.auth.methods import Method, certificate_method, header_method
 from sidecars.wire.auth.passwords import PasswordMethod, read_accounts
@@ -45,12 +47,6 @@ UNUSED = (
     ("tls-min-version", "TLS_MIN_VERSION"),
     ("tls-max-version", "TLS_MAX_VERSION"),
     ("tls-ciphersuites", "TLS_CIPHERSUITES"),
-    ("resource-proxy-secret-name", "RESOURCE_PROXY_SECRET_NAME"),
-    ("resource-proxy-cert-path", "RESOURCE_PROXY_TLS_CERT_PATH"),
-    ("resource-proxy-key-path", "RESOURCE_PROXY_TLS_KEY_PATH"),
-    ("resource-proxy-ca-secret-name", "RESOURCE_PROXY_CA_SECRET_NAME"),
-    ("resource-proxy-ca-path", "RESOURCE_PROXY_TLS_CA_PATH"),
-    ("enable-resource-proxy", "ENABLE_RESOURCE_PROXY"),
     ("enable-websocket", "ENABLE_WEBSOCKET"),
     ("redis-compression-type", "REDIS_COMPRESSION_TYPE"),
     ("event-processors", "EVENT_PROCESSORS"),
@@ -112,6 +108,40 @@ OPTIONS = combined(
         "--resource-proxy-address",
         default="argocd-agent-resource-proxy:9090",
         help="Written into those Secrets.",
+    ),
+    FLAGS.option(
+        "--enable-resource-proxy",
+        type=click.BOOL,
+        default=True,
+        help="Serve live objects of agents' clusters, on port 9090.",
+    ),
+    FLAGS.option(
+        "--resource-proxy-secret-name",
+        default=names.RESOURCE_PROXY_TLS_SECRET,
+        help="The Secret with that port's certificate.",
+    ),
+    FLAGS.option(
+        "--resource-proxy-cert-path",
+        env="RESOURCE_PROXY_TLS_CERT_PATH",
+        type=PATH,
+        help="The same as a file.",
+    ),
+    FLAGS.option(
+        "--resource-proxy-key-path", env="RESOURCE_PROXY_TLS_KEY_PATH", type=PATH, help="And its key."
+    ),
+    FLAGS.option(
+        "--resource-proxy-ca-secret-name",
+        env="RESOURCE_PROXY_CA_SECRET_NAME",
+        default="argocd-agent-ca",
+        help="The Secret with the authorities of its callers' certificates.",
+    ),
+    FLAGS.option(
+        "--resource-proxy-ca-path", env="RESOURCE_PROXY_TLS_CA_PATH", type=PATH, help="The same as a file."
+    ),
+    FLAGS.option("--resource-proxy-port", default=9090, help="That port."),
+    FLAGS.switch(
+        "--resource-proxy-drop-impersonation",
+        text="Let agents of argocd-agent act as themselves where an account is to be impersonated.",
     ),
     FLAGS.switch(
         "--trust-agent-mode",
@@ -241,8 +271,27 @@ async def serving(store: Store, given: dict[str, Any], method: Method) -> Princi
         metrics_port=port(given["metrics_port"]),
         pages_port=port(given["agents_port"]),
         redis=await redis_proxy(store, given),
+        resources=_resources(store, given),
         passwords=Path(given["auth"].partition(":")[2]) if method.name == "userpass" else None,
         runtime=runtime(given["queue_bytes"]),
+    )
+
+
+def _resources(store: Store, given: dict[str, Any]) -> ResourcePortOptions | None:
+    if not given["enable_resource_proxy"]:
+        return None
+    source = certificates(
+        store,
+        namespace=given["namespace"],
+        pair=(given["resource_proxy_cert_path"], given["resource_proxy_key_path"]),
+        authorities=given["resource_proxy_ca_path"],
+        pair_secret=given["resource_proxy_secret_name"],
+        authorities_secret=given["resource_proxy_ca_secret_name"],
+    )
+    return ResourcePortOptions(
+        source=source,
+        port=given["resource_proxy_port"],
+        drop_impersonation=given["resource_proxy_drop_impersonation"],
     )
 
 

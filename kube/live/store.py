@@ -15,6 +15,7 @@ from kube.errors import BadRequestError, NotFoundError, UnavailableError
 from kube.live.answers import error_of_status
 from kube.live.connection import Connection, Repeat
 from kube.live.credentials import Access, find_access
+from kube.live.raw import RawApi
 from kube.store import Identity, JsonPatch, ListPage, Object, PatchKind, Resource, WatchEvent, WatchEventKind
 
 # etcd takes no object above 1.5 MiB; a line that is longer than this is no event.
@@ -72,6 +73,11 @@ class LiveStore:
     def access(self) -> Access:
         """Where the credentials come from, and the namespace that the kubeconfig or the pod names."""
         return self._connection.access
+
+    @property
+    def raw(self) -> RawApi:
+        """The same connection for requests that somebody else has written."""
+        return RawApi(self._connection)
 
     async def close(self) -> None:
         await self._connection.close()

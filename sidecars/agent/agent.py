@@ -92,6 +92,7 @@ class Agent(LinkHandler):
             runtime=self._runtime,
             source=AGENT_SOURCE,
         )
+        self.timing = timing
         self.dispatcher = RequestDispatcher(self.link.post, timing=timing, new_id=new_id)
         self.ready = asyncio.Event()
 

@@ -6,8 +6,10 @@ from dataclasses import dataclass, replace
 
 from certs import sources
 from certs.sources import LoadedSource
+from kube.live import LiveStore
 from kube.store import Store
 from sidecars.agent.agent import Agent
+from sidecars.agent.live_objects import LiveObjects
 from sidecars.agent.settings import AgentSettings
 from sidecars.metrics import argocd_agent
 from sidecars.metrics.per_peer import agent_figures
@@ -61,6 +63,8 @@ class AgentProcess:
     async def _work(self) -> None:
         serving = self._serving
         agent = self._agent = Agent(self._store, settings=serving.settings, runtime=serving.runtime)
+        api = self._store.raw if isinstance(self._store, LiveStore) else None
+        live_objects = LiveObjects(self._store, api, agent=agent)
         dialing = serving.dialing
         if serving.source is not None:
             dialing = replace(dialing, material=await sources.first(serving.source))
@@ -80,6 +84,7 @@ class AgentProcess:
 
         async with asyncio.TaskGroup() as group:
             group.create_task(agent.run(), name="agent")
+            group.create_task(live_objects.run(), name="live objects")
             if serving.source is not None and dialing.material is not None:
                 following = sources.follow(serving.source, reconnecting.swap_material, held=dialing.material)
                 group.create_task(following, name="certificates")

@@ -35,6 +35,9 @@ class AgentSettings:
     """At most one status of an Application within this time; 0: as they come, the newest replacing those that wait."""
     heartbeat_seconds: float = 0.0
     compare_seconds: float = COMPARE_SECONDS
+    resource_proxy: bool = True
+    """Whether the principal may ask for live objects of our Applications; and of which namespaces, all where empty."""
+    resource_proxy_namespaces: tuple[str, ...] = ()
 
     def allows(self, namespace: str) -> bool:
         if namespace == self.namespace:

@@ -78,3 +78,18 @@ AGENT = Figures(
         "agent_errors", "Events that were given up, by sort of object.", labels=("resource_type",)
     ),
 )
+
+RESOURCE_REQUESTS: Counter = metrics.counter(
+    "argocd_principal_resource_proxy_requests_total", "Requests for live objects.", labels=("agent_name",)
+)
+RESOURCE_ERRORS: Counter = metrics.counter(
+    "argocd_principal_resource_proxy_errors_total",
+    "Requests for live objects that failed, by reason.",
+    labels=("agent_name", "reason"),
+)
+AGENT_RESOURCE_REQUESTS: Counter = metrics.counter(
+    "argocd_agent_resource_proxy_requests_total", "Requests of the principal for live objects."
+)
+AGENT_RESOURCE_ERRORS: Counter = metrics.counter(
+    "argocd_agent_resource_proxy_errors_total", "Requests of the principal for live objects that failed."
+)

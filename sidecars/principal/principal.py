@@ -68,6 +68,7 @@ class Principal:
         runtime: Runtime | None = None,
         cut: Callable[[str, str], None] = lambda _agent, _reason: None,
         hub_state: HubState | None = None,
+        requests: Requests | None = None,
     ) -> None:
         """`cut` ends the streams of an agent that is no longer one of ours. A `hub_state` is its owner's, who runs its
         caches: they are warm when a standby is promoted.
@@ -82,7 +83,7 @@ class Principal:
         self.known_agents = KnownAgents(
             self.hub_state.agents, make_link=self._make_link, clock=timing.monotonic
         )
-        self.requests = Requests(self._link_of)
+        self.requests = requests or Requests(self.link_of)
         writer = MirrorWriter(store)
         self._workqueue = WorkQueue(timing=timing)
         self.guard = DriftGuard(
@@ -250,7 +251,7 @@ class Principal:
         if not closing.cancelled() and closing.exception() is not None:
             log.error("an agent was not dropped cleanly", exc_info=closing.exception())
 
-    def _link_of(self, name: str) -> Link | None:
+    def link_of(self, name: str) -> Link | None:
         agent = self.known_agents.get(name)
         return None if agent is None else agent.link
 

@@ -24,6 +24,7 @@ from sidecars.principal.fleet_page.page import FleetPage
 from sidecars.principal.metrics import PrincipalMetrics
 from sidecars.principal.principal import Principal, identity
 from sidecars.principal.proxies.redis_proxy import PrincipalRedis
+from sidecars.principal.proxies.resource_port import ResourcePort, ResourcePortOptions
 from sidecars.principal.registration import RegistrationGate
 from sidecars.principal.settings import QUEUE_BYTES, PrincipalSettings
 from sidecars.principal.state import SYNC_SECONDS, HubState
@@ -31,6 +32,7 @@ from sidecars.process.leadership import Leadership, ReplicaOptions
 from sidecars.process.page_access import PageAccess
 from sidecars.process.serving_gate import OPEN, STARTING, STOPPING, ServingGate
 from sidecars.proxies.redis.listener import RedisProxyOptions
+from sidecars.proxies.requests import Requests
 from sidecars.wire.auth.authenticator import Gate, Rules
 from sidecars.wire.auth.blocklist import Blocklist
 from sidecars.wire.auth.methods import Method
@@ -75,6 +77,8 @@ class PrincipalOptions(ReplicaOptions):
     pages_port: int | None = 8004
     redis: RedisProxyOptions | None = None
     """None: argocd-server has the control plane's own Redis alone."""
+    resources: ResourcePortOptions | None = None
+    """None: nobody asks for live objects."""
     passwords: Path | None = None
     """The file of a method with passwords, which is followed."""
     runtime: Runtime = field(default_factory=lambda: runtime(QUEUE_BYTES))
@@ -110,6 +114,12 @@ class PrincipalProcess:
         )
         self.health, self.metrics = self._leadership.health, self._leadership.metrics
         self.pages = self._leadership.pages
+        self._requests = Requests(self._link_of)
+        self.resources: ResourcePort | None = None
+        if serving.resources is not None:
+            self.resources = ResourcePort(
+                serving.resources, requests=self._requests, tokens=serving.tokens, gate=self.gate
+            )
 
     async def run(self) -> None:
         await self._leadership.run(self._work)
@@ -127,6 +137,7 @@ class PrincipalProcess:
             self.redis = PrincipalRedis(
                 serving.redis, hub_state, trust=rules.trust, principal=lambda: self.principal
             )
+            self._requests.arrivals = [self.redis.came]
             await self.redis.load()
         active = self._active = ActivePrincipal(
             partial(self._principal, hub_state, uid), sessions=server.sessions
@@ -137,6 +148,8 @@ class PrincipalProcess:
                 group.create_task(hub_state.run(), name="caches")
                 group.create_task(active.run(), name="principal")
                 await self._begin_blocklist(group, server)
+                if self.resources is not None:
+                    group.create_task(self.resources.run(), name="resource proxy")
                 await hub_state.synced()
                 await active.start()
                 self.gate.state = OPEN
@@ -157,17 +170,18 @@ class PrincipalProcess:
             await server.stop()
 
     def _principal(self, hub_state: HubState, uid: str) -> Principal:
-        principal = Principal(
+        return Principal(
             self._store,
             settings=self._serving.settings,
             principal_uid=uid,
             runtime=self._serving.runtime,
             cut=self._cut,
             hub_state=hub_state,
+            requests=self._requests,
         )
-        if self.redis is not None:
-            principal.requests.arrivals.append(self.redis.came)
-        return principal
+
+    def _link_of(self, agent: str) -> Link | None:
+        return None if self.principal is None else self.principal.link_of(agent)
 
     @property
     def principal(self) -> Principal | None:
@@ -240,7 +254,7 @@ class PrincipalProcess:
         changed = asyncio.Event()
         cache.subscribe(lambda _old, _new: changed.set())
         group.create_task(cache.run(), name="blocklist's watch")
-        if self._serving.require_client_certificates:
+        if self._serving.require_client_certificates or self.resources is not None:
             self._reading = f"ConfigMap {namespace}/{names.TLS_BLOCKLIST}"
             try:
                 async with asyncio.timeout(SYNC_SECONDS):
@@ -262,6 +276,14 @@ class PrincipalProcess:
 
         group.create_task(follow(), name="blocklist")
 
+    async def _swap_blocklist(self, server: Server, cache: Cache[Object]) -> None:
+        blocklist = self._blocklist(cache)
+        if self.resources is not None:
+            self.resources.swap_blocklist(blocklist)
+        await server.swap_blocklist(blocklist)
+        if self.redis is not None:
+            self.redis.recheck()
+
     async def _follow_passwords(self, path: Path, server: Server) -> None:
         """A password that is changed or gone ends what it has earned."""
         method = self._serving.method
@@ -274,11 +296,6 @@ class PrincipalProcess:
             else:
                 method.swap(accounts)
                 await server.recheck()
-
-    async def _swap_blocklist(self, server: Server, cache: Cache[Object]) -> None:
-        await server.swap_blocklist(self._blocklist(cache))
-        if self.redis is not None:
-            self.redis.recheck()
 
     def _blocklist(self, cache: Cache[Object]) -> Blocklist:
         found = Blocklist.of(cache.get(names.TLS_BLOCKLIST, namespace=self._serving.settings.namespace))

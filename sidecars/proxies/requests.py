@@ -83,6 +83,10 @@ class Requests:
         link = self._link_of(agent)
         return link is not None and link.connected
 
+    def check_connected(self, agent: str) -> None:
+        """Raises AgentNotConnectedError."""
+        self._connected_link(agent)
+
     def is_tiphys(self, agent: str) -> bool:
         """Whether it understands more than argocd-agent's agent."""
         link = self._link_of(agent)

@@ -1,5 +1,6 @@
-"""What the proxies and an agent's counters say in argocd-agent's protocol, for when they are built: recorded
-messages are read and written with it, the sidecars use none of it yet. `payloads` reads and writes these structs.
+"""What the proxies and an agent's counters say in argocd-agent's protocol. `payloads` reads and writes these structs.
+
+Fields that argocd-agent does not know stand last: its ends ignore them, and send none.
 """
 
 from dataclasses import dataclass, field
@@ -21,6 +22,10 @@ class ResourceRequest:
         "method",
         "body",
         "params",
+        "path",
+        "accept",
+        "content_type",
+        "impersonate_user",
     )
 
     uuid: str = ""
@@ -28,20 +33,27 @@ class ResourceRequest:
     name: str = ""
     subresource: str = ""
     method: str = ""
-    body: bytes | None = None
+    body: bytes | None = field(default=None, repr=False)
     params: dict[str, str] | None = None
     group: str = ""
     version: str = ""
     resource: str = ""
+    path: str = ""
+    accept: str = ""
+    content_type: str = ""
+    impersonate_user: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceResponse:
-    OMITTED: ClassVar = ("resource",)
+    OMITTED: ClassVar = ("resource", "content_type", "body")
 
     uuid: str = ""
     status: int = 0
     resource: str = field(default="", repr=False)
+    content_type: str = ""
+    body: bytes | None = field(default=None, repr=False)
+    """What is no JSON text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

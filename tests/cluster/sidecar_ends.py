@@ -30,6 +30,8 @@ class Ends:
         self.mode = Mode.MANAGED
         self.pki = Pki()
         self.port = 0
+        self.principal_options: dict[str, Any] = {}
+        self.agent_settings: dict[str, Any] = {}
 
     @asynccontextmanager
     async def principal(self) -> AsyncIterator[principals.PrincipalProcess]:
@@ -39,6 +41,7 @@ class Ends:
             self.pki,
             namespace=self.hub_namespace,
             port=self.port,
+            serving=self.principal_options,
             allowed_namespaces=(self.agent,),
         ) as process:
             self.port = process.port
@@ -52,6 +55,7 @@ class Ends:
             port=self.port,
             mode=self.mode,
             namespace=self.agent_namespace,
+            **self.agent_settings,
         )
 
     @asynccontextmanager

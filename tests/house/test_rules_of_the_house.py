@@ -95,6 +95,10 @@ UNUSED_YET = {
     "sidecars/replication/control/controller.py": "a principal of a pair has one",
     "sidecars/replication/control/parts.py": "what the controller starts and stops",
     "sidecars/replication/peer.py": "the follower's way to its primary",
+    "sidecars/replication/objects.py": "a principal of a pair has one",
+    "sidecars/replication/primary/service.py": "a principal of a pair registers it",
+    "sidecars/replication/standby/connection.py": "the follower's way over grpc",
+    "sidecars/replication/standby/follower.py": "a principal of a pair has one",
 }
 
 

@@ -46,10 +46,10 @@ class Process:
         self.world.network.listen(self.name, accept)
 
     def store(self, name: str) -> Store:
-        return cast("Store", _Lifeline(self, self.world.store(name)))
+        return cast("Store", Lifeline(self, self.world.store(name)))
 
 
-class _Lifeline:
+class Lifeline:
     """A store that a killed process no longer reaches, whatever its clean-up tries."""
 
     def __init__(self, process: Process, store: EmbeddedStore) -> None:

@@ -27,6 +27,8 @@ from tiphys.errors import CallError, SurroundingsError
 ISSUER = "argocd-agent-server"
 ACCESS_SECONDS = 5 * 60
 REFRESH_SECONDS = 24 * 60 * 60
+# In a cluster Secret; the principal writes a new one when half of it is over.
+PROXY_SECONDS = 7 * 24 * 60 * 60
 # Clocks of two principals behind one address may differ by so much.
 LEEWAY_SECONDS = 60
 
@@ -106,8 +108,8 @@ class Tokens:
         """At a login: what can be had by refreshing ends a refresh token's lifetime from now."""
         now = int(self._now())
         return Pair(
-            access=self._signed(holder, Audience.ACCESS, ends=now + ACCESS_SECONDS),
-            refresh=self._signed(holder, Audience.REFRESH, ends=now + REFRESH_SECONDS),
+            access=self._of(holder, Audience.ACCESS, ends=now + ACCESS_SECONDS),
+            refresh=self._of(holder, Audience.REFRESH, ends=now + REFRESH_SECONDS),
         )
 
     def refresh(self, token: str) -> tuple[Holder, Pair]:
@@ -116,17 +118,30 @@ class Tokens:
         """
         holder, claims = self._verified(token, Audience.REFRESH)
         ends = min(int(self._now()) + ACCESS_SECONDS, int(claims["exp"]))
-        return holder, Pair(self._signed(holder, Audience.ACCESS, ends=ends), "")
+        return holder, Pair(self._of(holder, Audience.ACCESS, ends=ends), "")
 
     def verify(self, token: str, audience: Audience = Audience.ACCESS) -> Holder:
         """Whom the token names; raises TokenError."""
         return self._verified(token, audience)[0]
 
-    def _signed(self, holder: Holder, audience: Audience, *, ends: int) -> str:
+    def issue_for_proxy(self, agent: str) -> str:
+        """With which Argo CD asks the resource proxy for this agent's cluster."""
+        ends = int(self._now()) + PROXY_SECONDS
+        return self._signed(agent, Audience.RESOURCE_PROXY, ends=ends)
+
+    def verify_for_proxy(self, token: str) -> tuple[str, float]:
+        """The agent, and the seconds that are left. argocd-agent's own, which have no end, are refused."""
+        claims = self._claims(token, Audience.RESOURCE_PROXY)
+        agent = claims.get("sub")
+        if not isinstance(agent, str) or not is_agent_name(agent):
+            raise TokenError("the token's subject names no agent")
+        return agent, float(claims["exp"]) - self._now()
+
+    def _signed(self, subject: str, audience: Audience, *, ends: int, seal: str = "") -> str:
         now = int(self._now())
         claims: dict[str, Any] = {
             "iss": ISSUER,
-            "sub": holder.subject(),
+            "sub": subject,
             "aud": [audience.value],
             "exp": ends,
             "nbf": now,
@@ -135,11 +150,19 @@ class Tokens:
         }
         if self.epoch:
             claims["epoch"] = self.epoch
-        if holder.seal:
-            claims["seal"] = holder.seal
+        if seal:
+            claims["seal"] = seal
         return _JWT.encode(claims, self._key, algorithm=_ALGORITHM)
 
+    def _of(self, holder: Holder, audience: Audience, *, ends: int) -> str:
+        return self._signed(holder.subject(), audience, ends=ends, seal=holder.seal)
+
     def _verified(self, token: str, audience: Audience) -> tuple[Holder, dict[str, Any]]:
+        claims = self._claims(token, audience)
+        seal = claims.get("seal", "")
+        return replace(_holder(claims.get("sub")), seal=seal if isinstance(seal, str) else ""), claims
+
+    def _claims(self, token: str, audience: Audience) -> dict[str, Any]:
         """The signature first: nothing inside is believed or even reported before it holds."""
         claims = _decoded(
             token,
@@ -154,8 +177,7 @@ class Tokens:
         if _struct(header, keys=(*_HEADER, "crit")) != _HEADER:
             raise TokenError("the token's header is not ours")
         self._check(claims, audience)
-        seal = claims.get("seal", "")
-        return replace(_holder(claims.get("sub")), seal=seal if isinstance(seal, str) else ""), claims
+        return claims
 
     def _check(self, claims: dict[str, Any], audience: Audience) -> None:
         if claims["aud"] != [audience.value]:  # one among others is enough for PyJWT

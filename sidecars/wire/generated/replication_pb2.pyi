@@ -60,10 +60,18 @@ class Resource(_message.Message):
     def __init__(self, name: _Optional[str] = ..., namespace: _Optional[str] = ..., kind: _Optional[str] = ..., uid: _Optional[str] = ..., spec_checksum: _Optional[bytes] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class ReplicationAck(_message.Message):
-    __slots__ = ("acked_sequence_num",)
+    __slots__ = ("acked_sequence_num", "taken_bytes", "word", "payload", "held")
     ACKED_SEQUENCE_NUM_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_BYTES_FIELD_NUMBER: _ClassVar[int]
+    WORD_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
     acked_sequence_num: int
-    def __init__(self, acked_sequence_num: _Optional[int] = ...) -> None: ...
+    taken_bytes: int
+    word: str
+    payload: bytes
+    held: str
+    def __init__(self, acked_sequence_num: _Optional[int] = ..., taken_bytes: _Optional[int] = ..., word: _Optional[str] = ..., payload: _Optional[bytes] = ..., held: _Optional[str] = ...) -> None: ...
 
 class ReplicationStatus(_message.Message):
     __slots__ = ("current_sequence_num", "pending_events", "last_event_unix", "connected_replicas")

@@ -6,7 +6,7 @@ ended and is cancelled when it is cut.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -50,13 +50,17 @@ class Server:
         listening: ListenOptions,
         rules: Rules,
         serve_stream: ServeStream,
+        *,
+        services: Sequence[Any] = (),
     ) -> None:
+        """`services` are grpc's handlers of other services on the same port, which check their callers themselves."""
         listening.check(rules.method.name)
         if rules.method.name == "mtls" and rules.trust is None:
             raise CallError("--auth mtls: needs the authorities of client certificates")
         self._listening = listening
         self._rules = rules
         self._serve_stream = serve_stream
+        self._services = tuple(services)
         self._authenticator = Authenticator(rules, monotonic=time.monotonic)
         self._credentials: ServerCredentials | None = None
         self._server: Any = None
@@ -65,7 +69,7 @@ class Server:
     async def start(self) -> int:
         """Begins to listen and returns the port."""
         server = aio.server(options=server_options(self._listening))
-        server.add_generic_rpc_handlers(self._handlers())
+        server.add_generic_rpc_handlers((*self._handlers(), *self._services))
         address = self._listening.address
         try:
             if self._listening.material is None:
@@ -111,7 +115,7 @@ class Server:
         )
 
     def _handlers(self) -> list[Any]:
-        """The only paths that are served. Messages arrive as bytes: a bad one must not end its stream."""
+        """The paths that agents call. Messages arrive as bytes: a bad one must not end its stream."""
         calls = {
             "authapi.Authentication": {
                 "Authenticate": grpc.unary_unary_rpc_method_handler(self._authenticate),

@@ -129,7 +129,7 @@ def test_a_pattern_on_which_the_agent_would_crash_is_told_and_matches_nobody() -
     [
         (project(labels={names.IGNORE_SYNC: "true"}), "agent-a", f"it has the label {names.IGNORE_SYNC}"),
         (
-            project(annotations={names.SOURCE_UID: "u"}, sourceNamespaces=["edge"]),
+            project(name="edge-web", annotations={names.SOURCE_UID: "u"}, sourceNamespaces=["edge"]),
             "agent-a",
             "it comes from an autonomous agent",
         ),
@@ -154,7 +154,12 @@ def test_a_destination_is_about_an_agent_or_not() -> None:
     ("metadata", "namespaces", "mirror"),
     [
         ({"namespace": "edge", "annotations": {names.SOURCE_UID: "u"}}, [], True),
-        ({"namespace": "argocd", "annotations": {names.SOURCE_UID: "u"}}, ["edge", "x"], True),
+        (
+            {"namespace": "argocd", "name": "edge-web", "annotations": {names.SOURCE_UID: "u"}},
+            ["edge", "x"],
+            True,
+        ),
+        ({"namespace": "argocd", "name": "native", "annotations": {names.SOURCE_UID: "u"}}, ["edge"], False),
         ({"namespace": "argocd", "annotations": {names.SOURCE_UID: "u"}}, ["x", "edge"], False),
         ({"namespace": "agent-a", "annotations": {names.SOURCE_UID: "u"}}, [], False),
         ({"namespace": "nobody", "annotations": {names.SOURCE_UID: "u"}}, [], False),

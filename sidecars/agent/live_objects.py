@@ -1,0 +1,67 @@
+"""What an agent lets its principal see and do of its cluster, by its own Applications, projects and argocd-cm."""
+
+from argocd import names
+from argocd.agents.vocabulary import Target
+from argocd.judging.configuration import Configuration
+from argocd.settings.argocd_cm import Settings, read_settings
+from kube.cache import Cache
+from kube.live.raw import RawApi
+from kube.projections import whole
+from kube.resources import CONFIG_MAPS
+from kube.store import Object, Store
+from sidecars.agent.agent import Agent
+from sidecars.mirroring.kinds import APPLICATION, PROJECT
+from sidecars.proxies.agent_resources import DisabledResources, ResourceHandler
+from sidecars.proxies.discovery import Discovery
+from sidecars.proxies.own_applications import OwnApplications
+from sidecars.proxies.ownership import Ownership
+
+
+class LiveObjects:
+    """`run` until cancelled: follows argocd-cm. `api` is None where this cluster's API cannot be asked as it is."""
+
+    def __init__(self, store: Store, api: RawApi | None, *, agent: Agent) -> None:
+        self._settings = Settings()
+        self._cache: Cache[Object] | None = None
+        settings = agent.settings
+        if api is None or not settings.resource_proxy:
+            agent.dispatcher.serve(Target.RESOURCE, DisabledResources())
+            return
+        self._cache = Cache(
+            store,
+            CONFIG_MAPS,
+            projection=whole,
+            namespace=settings.namespace,
+            field_selector=f"metadata.name={names.ARGOCD_CM}",
+        )
+        self._cache.subscribe(self._read)
+        clock = agent.timing.monotonic
+        state = agent.agent_state
+        self.applications = OwnApplications(
+            namespace=settings.namespace,
+            find=lambda namespace, name: (
+                state.get(APPLICATION, name=name, namespace=namespace) if settings.allows(namespace) else None
+            ),
+            project=lambda name: state.get(PROJECT, name=name, namespace=settings.namespace),
+            settings=lambda: self._settings,
+            allowed_namespaces=settings.resource_proxy_namespaces,
+        )
+        discovery = Discovery(api, clock=clock)
+        self.ownership = Ownership(
+            api,
+            discovery=discovery,
+            applications=self.applications,
+            namespace=settings.namespace,
+            clock=clock,
+        )
+        handler = ResourceHandler(
+            api, discovery=discovery, ownership=self.ownership, applications=self.applications
+        )
+        agent.dispatcher.serve(Target.RESOURCE, handler)
+
+    async def run(self) -> None:
+        if self._cache is not None:
+            await self._cache.run()
+
+    def _read(self, _old: Object | None, new: Object | None) -> None:
+        self._settings = read_settings(new, configuration=Configuration())

@@ -1,0 +1,1 @@
+"""The primary's side of replication: the log, and a stream with a cursor for each replica."""

@@ -1,0 +1,1 @@
+"""The standby's side of replication: following, writing, counting what is written, and the brakes."""

@@ -1,0 +1,329 @@
+"""A standby that follows its primary: one stream after the other, and nothing of it writes once it has stopped."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+from kube.errors import ApiError
+from kube.store import Store
+from sidecars.delivery.timing import Backoff, Timing
+from sidecars.replication import metrics
+from sidecars.replication.kinds import BY_NAME, CLUSTER, ObjectKey, kind_called
+from sidecars.replication.messages import ReplicaStart, ReplicaStream
+from sidecars.replication.objects import ReplicatedObjects
+from sidecars.replication.standby import adoption
+from sidecars.replication.standby.adoption import AdoptedCounts
+from sidecars.replication.standby.apply import Applier, ApplySettings, UnwrittenObject
+from sidecars.replication.standby.cursor import CursorStore, ReplicationCursor
+from sidecars.replication.standby.progress import Progress
+from sidecars.replication.standby.session import Comparisons, FollowingSession, SessionSafeguards
+from sidecars.wire.errors import MalformedError
+from tiphys import logs
+from tiphys.errors import CallError, SurroundingsError
+
+RECONNECT = Backoff(base=0.5, ceiling=15.0)
+GOOD_SECONDS = 30.0
+"""A stream that lived so long was a good one: the next failure is a new one."""
+CURSOR_SECONDS = 1.0
+"""Between two writes of the cursor: an older one costs a restart a few entries more."""
+
+log = logs.get_logger()
+
+
+class FollowerController(Protocol):
+    """Whoever decides what this principal is, told how following goes."""
+
+    def syncing(self) -> None: ...
+
+    def in_sync(self) -> None: ...
+
+    def disconnected(self, reason: str) -> None: ...
+
+
+class FollowedStream(ReplicaStream, Protocol):
+    @property
+    def history(self) -> str:
+        """Of the primary's log, as it said at the beginning."""
+        ...
+
+
+Connect = Callable[[ReplicaStart], AbstractAsyncContextManager[FollowedStream]]
+"""Raises SurroundingsError where there is no primary, or one that does not want us, and says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowerProgress:
+    history: str
+    seen: int
+    """The highest sequence that the primary has told of."""
+    applied: int
+    """Everything up to here is written, or a dead letter."""
+    synced_once: bool
+    """Kept in the cluster: what makes a restarted replica promotable."""
+    connected: bool
+    digests_equal: Mapping[str, bool] = field(default_factory=dict)
+    compared_at: datetime | None = None
+    compared_seconds: float | None = None
+    held_deletions: Mapping[str, int] = field(default_factory=dict)
+    dead_letters: Sequence[UnwrittenObject] = ()
+    missing: int = 0
+    """Of a first sync: objects that have come and are not written; -1 before anything has."""
+    problem: str = ""
+    """Why there is no stream."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything that was seen is written and the last comparison was equal."""
+        return (
+            self.synced_once
+            and self.applied >= self.seen
+            and not self.held_deletions
+            and not self.dead_letters
+            and bool(self.digests_equal)
+            and all(self.digests_equal.values())
+        )
+
+
+class Follower:
+    """`load`, then `start` and `stop` as often as need be."""
+
+    def __init__(
+        self,
+        store: Store,
+        objects: ReplicatedObjects,
+        *,
+        controller: FollowerController,
+        connect: Connect,
+        timing: Timing,
+        applying: ApplySettings | None = None,
+        safeguards: SessionSafeguards | None = None,
+    ) -> None:
+        self._store = store
+        self._objects = objects
+        self._controller = controller
+        self._connect = connect
+        self._timing = timing
+        self._applying = applying or ApplySettings()
+        self._safeguards = safeguards or SessionSafeguards()
+        self._cursors = CursorStore(store, namespace=objects.scope.namespace)
+        self._cursor = ReplicationCursor()
+        self._kept = ReplicationCursor()
+        self._seen = 0
+        self._unwritten: dict[ObjectKey, UnwrittenObject] = {}
+        self._comparisons = Comparisons()
+        self._session: FollowingSession | None = None
+        self._problem = "not started"
+        self._was_in_sync: bool | None = None
+        """What the controller was told last; None: that there is no stream."""
+        self._lagging_since: float | None = None
+        self._stopping = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def load(self) -> None:
+        """Where the last process of this standby was."""
+        self._cursor = self._kept = await self._cursors.read()
+        self._seen = self._cursor.sequence
+
+    async def start(self) -> None:
+        if self._task is None:
+            self._stopping = asyncio.Event()
+            self._task = asyncio.get_running_loop().create_task(self._follow(), name="follower")
+
+    async def stop(self) -> None:
+        """Every write under way is awaited; afterwards nothing of this writes."""
+        task, self._task = self._task, None
+        if task is None:
+            return
+        self._stopping.set()
+        await asyncio.wait({task})
+        self._problem = "stopped"
+        if not task.cancelled() and task.exception() is not None:
+            log.error("following ended with an error", exc_info=task.exception())
+
+    async def ended(self) -> None:
+        """For whoever runs it: raises what ended it although nobody stopped it, which is a mistake of ours."""
+        task = self._task
+        if task is not None:
+            await asyncio.wait({task})
+            task.result()
+
+    def accept_deletions(self, kind: str) -> int:
+        """An operator's word; returns how many are deleted now."""
+        name = kind_called(kind).name
+        if self._session is None:
+            raise CallError("not connected to the primary: what is to be deleted is found by comparing anew")
+        return self._session.brake.accept(name)
+
+    async def adopt(self) -> AdoptedCounts:
+        return await adoption.adopt(self._store, self._objects)
+
+    # Following.
+
+    async def _follow(self) -> None:
+        attempts = 0
+        while not self._stopping.is_set():
+            began = self._timing.monotonic()
+            metrics.RECONNECTS.inc()
+            try:
+                await self._until_stopped(self._follow_once())
+            except* (SurroundingsError, MalformedError) as group:
+                self._lost(_first(group))
+            if self._stopping.is_set():
+                break
+            attempts = 1 if self._timing.monotonic() - began > GOOD_SECONDS else attempts + 1
+            pause = RECONNECT.delay(attempts, self._timing.random)
+            await self._until_stopped(asyncio.sleep(pause))
+
+    async def _until_stopped(self, work: Coroutine[Any, Any, None]) -> None:
+        """Cancelled when we stop; what it is in the middle of writing is finished by `_follow_once` itself."""
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(work, name="following")
+        stopping = loop.create_task(self._stopping.wait(), name="stopping")
+        try:
+            await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopping.cancel()
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+        if not task.cancelled():
+            task.result()
+
+    async def _follow_once(self) -> None:
+        start = ReplicaStart(
+            history=self._cursor.history,
+            sequence=self._cursor.sequence,
+            whole=self._cursor.whole,
+            counts=self._objects.counts(),
+        )
+        async with self._connect(start) as stream:
+            resumes = stream.history == self._cursor.history
+            progress = Progress(applied=self._cursor.sequence if resumes else 0, behind=not resumes)
+            applier = Applier(
+                self._store,
+                self._objects,
+                progress=progress,
+                timing=self._timing,
+                unwritten=self._unwritten,
+                settings=self._applying,
+            )
+            session = self._session = FollowingSession(
+                stream,
+                objects=self._objects,
+                applier=applier,
+                progress=progress,
+                comparisons=self._comparisons,
+                timing=self._timing,
+                observe=lambda: self._observe(stream.history, progress),
+                safeguards=self._safeguards,
+            )
+            if not resumes:
+                self._seen = 0
+            self._problem = ""
+            metrics.CONNECTED.set(1)
+            log.info("following", history=stream.history, resumes=resumes)
+            try:
+                async with asyncio.TaskGroup() as group:
+                    keeping = group.create_task(self._keep_cursor(), name="cursor")
+                    try:
+                        await session.run()
+                    finally:
+                        keeping.cancel()
+            finally:
+                await applier.close()
+                self._observe(stream.history, progress)
+                self._session = None
+                metrics.CONNECTED.set(0)
+                await self._save_cursor()
+
+    def _observe(self, history: str, progress: Progress) -> None:
+        self._seen = max(self._seen, progress.seen)
+        if progress.is_behind:
+            if self._was_in_sync is not False:
+                self._was_in_sync = False
+                self._controller.syncing()
+        else:
+            held = self._session.brake.held if self._session is not None else {}
+            self._cursor = ReplicationCursor(
+                history=history,
+                sequence=progress.applied,
+                whole=not held and not self._unwritten,
+                synced_once=True,
+            )
+            if self._was_in_sync is not True and self._session is not None:
+                self._was_in_sync = True
+                self._controller.in_sync()
+        self._measure(progress)
+
+    def _measure(self, progress: Progress) -> None:
+        now = self._timing.monotonic()
+        if progress.applied >= progress.seen and not progress.is_behind:
+            self._lagging_since = None
+        elif self._lagging_since is None:
+            self._lagging_since = now
+        metrics.CLIENT_SEQUENCE.set(progress.applied)
+
+    def measure(self) -> None:
+        """For a scrape."""
+        now = self._timing.monotonic()
+        lag = 0.0 if self._lagging_since is None else now - self._lagging_since
+        metrics.CLIENT_LAG.set(lag)
+        metrics.LAG_SECONDS.set(lag)
+        metrics.CLIENT_AGENTS.set(len(self._objects.inventories[CLUSTER.name]))
+        for name in BY_NAME:
+            metrics.DEAD_LETTERS.labels(name).set(sum(1 for key in self._unwritten if key.kind == name))
+
+    def _lost(self, error: BaseException) -> None:
+        self._problem = str(error)[:500]
+        self._was_in_sync = None
+        self._controller.disconnected(self._problem)
+        log.warning("not following", **{logs.REASON: self._problem})
+
+    # The cursor.
+
+    async def _keep_cursor(self) -> None:
+        while True:
+            await asyncio.sleep(CURSOR_SECONDS)
+            await self._save_cursor()
+
+    async def _save_cursor(self) -> None:
+        cursor = self._cursor
+        if cursor == self._kept:
+            return
+        try:
+            await self._cursors.write(cursor)
+        except ApiError as error:
+            log.warning("the cursor was not written", **{logs.ERROR: str(error)})
+        else:
+            self._kept = cursor
+
+    # Figures.
+
+    def progress(self) -> FollowerProgress:
+        session = self._session
+        progress = session.progress if session is not None else None
+        compared = self._comparisons
+        now = self._timing.monotonic()
+        return FollowerProgress(
+            history=self._cursor.history,
+            seen=max(self._seen, progress.seen if progress is not None else 0),
+            applied=progress.applied if progress is not None else self._cursor.sequence,
+            synced_once=self._cursor.synced_once,
+            connected=session is not None,
+            digests_equal=dict(compared.equal),
+            compared_at=compared.at,
+            compared_seconds=None if compared.monotonic is None else now - compared.monotonic,
+            held_deletions=dict(session.brake.held) if session is not None else {},
+            dead_letters=list(self._unwritten.values()),
+            missing=progress.pending if progress is not None else -1,
+            problem=self._problem,
+        )
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,46 @@
+"""A primary and a standby over grpc with certificates, on embedded stores."""
+
+from argocd import names
+from kube import queries
+from kube.resources import APP_PROJECTS, APPLICATIONS, SECRETS
+from kube.secrets import decoded_data
+from tests.sidecars.replication.hubs import (
+    ARGOCD,
+    Hub,
+    Pair,
+    application,
+    create,
+    embedded,
+    everything,
+    until,
+)
+
+
+async def test_a_standby_gets_everything_that_is_there_and_everything_that_changes() -> None:
+    one, two = embedded(), embedded()
+    await everything(one)
+    async with Pair(Hub(one), Hub(two)).running() as pair:
+        await pair.equal()
+        assert {kind: count for kind, count in pair.standby.objects.counts().items() if not count} == {}
+        await create(one, APPLICATIONS, application("api"), namespace="agent-b")
+        web = await one.get(APPLICATIONS, name="web", namespace="agent-a")
+        web["spec"]["source"]["targetRevision"] = "v2"
+        await one.replace(APPLICATIONS, web)
+        await one.delete(APP_PROJECTS, name="team", namespace=ARGOCD)
+        await until(lambda: pair.source.last_sequence == 3)
+        await pair.equal()
+        copy = await two.get(APPLICATIONS, name="web", namespace="agent-a")
+        assert copy["spec"]["source"]["targetRevision"] == "v2"
+        assert copy["metadata"]["annotations"][names.SOURCE_UID] == web["metadata"]["uid"]
+        assert await queries.find(two, APP_PROJECTS, name="team", namespace=ARGOCD) is None
+    assert pair.passive.told[0] == "syncing"
+    assert "in sync" in pair.passive.told
+
+
+async def test_a_cluster_s_token_stays_where_it_was_made() -> None:
+    one, two = embedded(), embedded()
+    await everything(one)
+    async with Pair(Hub(one), Hub(two)).running() as pair:
+        await pair.equal()
+        secret = await two.get(SECRETS, name="cluster-agent-a", namespace=ARGOCD)
+        assert decoded_data(secret)["config"] == b'{"tlsClientConfig":{}}'
