@@ -82,16 +82,17 @@ def _judge_few(
     seen: Callable[[int], None],
 ) -> CheckResult:
     result = CheckResult([], [], files=len(files))
-    waiting = []
+    waiting, named = [], []
     for file in files:
         told = check_file(file)
         result.add(told)
         for manifest in told.waiting:
             installations.see(manifest.body)
             waiting.append(manifest)
+        named += told.named
         seen(1)
-    for manifest in waiting:
-        installations.put(manifest.body)
+    for body in (*named, *(manifest.body for manifest in waiting)):
+        installations.put(body)
     for manifest in waiting:
         body, surroundings = installations.surroundings(manifest.body)
         judgements = judge(

@@ -12,7 +12,7 @@ from checks.files.reasons import Reason
 from checks.files.recognition import Recognition, broken_as
 from checks.files.references import NamedParts, References
 from checks.findings import FileResult, placed_in
-from checks.known_objects import known_from, needs_the_others
+from checks.known_objects import known_from, needs_the_others, stand_ins
 from checks.manifests import Manifest, Place, Unreadable, parse
 
 
@@ -70,6 +70,7 @@ class FileCheck:
             if needs_the_others(found.body):
                 told.waiting.append(found)
                 continue
+            told.named += stand_ins(found.body)
             case = Case(kind=Kind.ANY, object=found.body, surroundings=self._alone, written=True)
             told.findings += [placed_in(found, judgement) for judgement in judge(case, today=self._today)]
 

@@ -34,11 +34,12 @@ class PlacedFinding:
 
 @dataclass(slots=True)
 class FileResult:
-    """`waiting` are judged when all their neighbours are known."""
+    """`waiting` are judged when all their neighbours are known; `named` stand for those that others ask for by name."""
 
     findings: list[PlacedFinding] = field(default_factory=list)
     unreadable: list[Unreadable] = field(default_factory=list)
     waiting: list[Manifest] = field(default_factory=list)
+    named: list[Object] = field(default_factory=list)
     objects: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
     left_alone: Counter[Reason] = field(default_factory=Counter)

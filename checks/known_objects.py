@@ -1,6 +1,6 @@
 """What is known of a cluster or of a run's files: objects that rules ask for, and Argo CD's settings."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from argocd import names, reading
@@ -11,6 +11,8 @@ from argocd.settings.argocd_cm import read_settings
 from checks.manifests import Object
 
 _IN_ARGOCD_NAMESPACE = frozenset(Kind) - {Kind.ANY}
+_KNOWN_BY_NAME = frozenset({"ConfigMap", "Secret"})
+_OF_PLUGINS = frozenset({"token", "baseUrl"})
 _TRACKING_ANNOTATIONS = frozenset({names.TRACKING_ID, names.PROPOSED_TRACKING_ID, names.INSTALLATION_ID})
 """Annotations of any object that Argo CD's settings give their meaning."""
 
@@ -41,8 +43,19 @@ class KnownObjects:
             self.settings = thing
         elif kind is Kind.PARAMETERS_CM:
             self.parameters = thing
-        elif reading.text(thing, "kind") == "ServiceAccount":
-            directory.put_account(thing)
+        self._put_name(thing)
+
+    def _put_name(self, thing: Object) -> None:
+        """That of a core kind. In files a Secret that is missing says nothing: tokens are not kept there."""
+        match reading.text(thing, "kind"):
+            case "Secret":
+                self.directory.put_secret_name(thing)
+            case "ConfigMap":
+                self.directory.put_config_map_name(thing)
+                if _is_for_generators(thing):
+                    self.directory.know(Shelf.CONFIG_MAP_NAMES)
+            case "ServiceAccount":
+                self.directory.put_account(thing)
 
     def surroundings(self, configuration: Configuration) -> Surroundings:
         return Surroundings(
@@ -62,6 +75,11 @@ def known_from(objects: Iterable[Object], configuration: Configuration) -> Known
     return known
 
 
+def _is_for_generators(config_map: Object) -> bool:
+    """Has what a plugin's needs: who keeps one plugin's ConfigMap in files keeps them all there."""
+    return reading.mapping(config_map, "data").keys() >= _OF_PLUGINS
+
+
 def needs_the_others(thing: Object) -> bool:
     """Whether a verdict on an object needs the rest of the run, or the rest may ask for it."""
     return (
@@ -69,6 +87,16 @@ def needs_the_others(thing: Object) -> bool:
         or reading.text(thing, "kind") == "ServiceAccount"
         or not _TRACKING_ANNOTATIONS.isdisjoint(reading.mapping(thing, "metadata", "annotations"))
     )
+
+
+def stand_ins(thing: Object) -> Iterator[Object]:
+    """Of a ConfigMap or a Secret what others may ask for: its name, and whose it is."""
+    kind = reading.text(thing, "kind")
+    if kind in _KNOWN_BY_NAME:
+        metadata = reading.mapping(thing, "metadata")
+        named = {key: reading.text(metadata, key) for key in ("name", "namespace") if key in metadata}
+        data = dict.fromkeys(_OF_PLUGINS, "") if _is_for_generators(thing) else {}
+        yield {"kind": kind, "metadata": named, "data": data}
 
 
 def in_default_namespace(thing: Object, configuration: Configuration) -> Object:

@@ -40,13 +40,17 @@ class PackedCheck:
     def __call__(self, files: Sequence[str], *, processes: int, seen: Callable[[int], None]) -> CheckResult:
         result = CheckResult([], [], files=len(files))
         installations = self._installations
-        waiting = Packs()
+        waiting, named = Packs(), Packs()
         for told, plain in self._read_all(files, processes):
             result.add(told)
             for each in plain:
                 installations.see(each[-1])
                 waiting.add(each)
+            for stand_in in told.named:
+                named.add(stand_in)
             seen(1)
+        for stand_in in named:
+            installations.put(stand_in)
         for *_, body in waiting:
             installations.put(body)
         wrong: dict[str, dict[Position, tuple[str, list[Judgement]]]] = {}

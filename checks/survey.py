@@ -33,9 +33,15 @@ class Listing:
         *,
         namespace: str | None = None,
         label_selector: str = "",
+        metadata_only: bool = False,
     ) -> AsyncGenerator[list[Object], None]:
         return queries.pages(
-            self.store, resource, namespace=namespace, label_selector=label_selector, limit=PAGE
+            self.store,
+            resource,
+            namespace=namespace,
+            label_selector=label_selector,
+            limit=PAGE,
+            metadata_only=metadata_only,
         )
 
     async def everywhere(
@@ -86,6 +92,16 @@ async def survey(
             Shelf.SECRETS,
             listing.pages(SECRETS, namespace=namespace, label_selector=names.SECRET_TYPE),
             put_secret,
+        ),
+        (
+            Shelf.SECRET_NAMES,
+            listing.pages(SECRETS, namespace=namespace, metadata_only=True),
+            directory.put_secret_name,
+        ),
+        (
+            Shelf.CONFIG_MAP_NAMES,
+            listing.pages(CONFIG_MAPS, namespace=namespace, metadata_only=True),
+            directory.put_config_map_name,
         ),
         (Shelf.ACCOUNTS, listing.everywhere(SERVICE_ACCOUNTS), directory.put_account),
     ]

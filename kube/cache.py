@@ -124,6 +124,7 @@ class Cache(Generic[T]):
         namespace: str | None = None,
         label_selector: str = "",
         field_selector: str = "",
+        metadata_only: bool = False,
         indexes: Mapping[str, Callable[[T], Iterable[Hashable]]] | None = None,
         page_size: int = PAGE_SIZE,
         clock: Callable[[], float] = time.monotonic,
@@ -135,6 +136,7 @@ class Cache(Generic[T]):
         self._namespace = namespace
         self._label_selector = label_selector
         self._field_selector = field_selector
+        self._metadata_only = metadata_only
         self._page_size = page_size
         self._clock = clock
         self._random = random or randomness.Random()  # noqa: S311  spreads retries, keeps no secret
@@ -276,6 +278,7 @@ class Cache(Generic[T]):
             field_selector=self._field_selector,
             limit=limit,
             continue_token=token,
+            metadata_only=self._metadata_only,
         )
 
     def _refuse_the_past(self, version: str) -> None:
@@ -298,6 +301,7 @@ class Cache(Generic[T]):
             label_selector=self._label_selector,
             field_selector=self._field_selector,
             resource_version=self._resume,
+            metadata_only=self._metadata_only,
         )
         async with aclosing(watch) as events:
             async for event in events:

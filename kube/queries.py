@@ -24,12 +24,19 @@ async def pages(
     namespace: str | None = None,
     label_selector: str = "",
     limit: int = PAGE_SIZE,
+    metadata_only: bool = False,
 ) -> AsyncGenerator[list[Object], None]:
     """The next page is asked for while this one is looked at. Leave early through `contextlib.aclosing`."""
 
     def ask(token: str) -> asyncio.Task[ListPage]:
         page = _page(
-            store, resource, namespace=namespace, label_selector=label_selector, limit=limit, token=token
+            store,
+            resource,
+            namespace=namespace,
+            label_selector=label_selector,
+            limit=limit,
+            token=token,
+            metadata_only=metadata_only,
         )
         return asyncio.create_task(page, name=f"list {resource.plural}")
 
@@ -45,7 +52,14 @@ async def pages(
 
 
 async def _page(
-    store: Store, resource: Resource, *, namespace: str | None, label_selector: str, limit: int, token: str
+    store: Store,
+    resource: Resource,
+    *,
+    namespace: str | None,
+    label_selector: str,
+    limit: int,
+    token: str,
+    metadata_only: bool,
 ) -> ListPage:
     while True:
         try:
@@ -55,6 +69,7 @@ async def _page(
                 label_selector=label_selector,
                 limit=limit,
                 continue_token=token,
+                metadata_only=metadata_only,
             )
         except GoneError as error:
             # The list took longer than the server keeps versions: it goes on with newer ones.

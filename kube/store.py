@@ -89,7 +89,10 @@ class Store(Protocol):
         field_selector: str = "",
         limit: int | None = None,
         continue_token: str = "",
-    ) -> ListPage: ...
+        metadata_only: bool = False,
+    ) -> ListPage:
+        """With `metadata_only` the server leaves out all but metadata: a Secret's data does not come here."""
+        ...
 
     def watch(
         self,
@@ -99,6 +102,7 @@ class Store(Protocol):
         label_selector: str = "",
         field_selector: str = "",
         resource_version: str,
+        metadata_only: bool = False,
     ) -> AsyncGenerator[WatchEvent, None]:
         """Events after `resource_version`, bookmarks included; ends when the server closes the watch.
 

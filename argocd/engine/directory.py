@@ -31,6 +31,8 @@ class Shelf(StrEnum):
     PROJECTS = "projects"
     APPLICATIONS = "applications"
     SECRETS = "secrets"
+    SECRET_NAMES = "names of secrets"  # noqa: S105 - the name of a shelf
+    CONFIG_MAP_NAMES = "names of config maps"
     ACCOUNTS = "service accounts"
 
 
@@ -96,6 +98,8 @@ class Directory:
         self._repositories: dict[Key, Object] = {}
         self._repository_urls = _Index()
         self._repository_projects = _Index()
+        self._secret_names: set[str] = set()
+        self._config_map_names: set[str] = set()
         self._accounts: set[Key] = set()
         self._sync_accounts = SyncAccounts(argocd_namespace=argocd_namespace)
 
@@ -176,6 +180,28 @@ class Directory:
             (self._repository_projects, project),
         )
 
+    def put_secret_name(self, secret: Object) -> None:
+        self._put_name(self._secret_names, secret)
+
+    def drop_secret_name(self, secret: Object) -> None:
+        self._drop_name(self._secret_names, secret)
+
+    def put_config_map_name(self, config_map: Object) -> None:
+        self._put_name(self._config_map_names, config_map)
+
+    def drop_config_map_name(self, config_map: Object) -> None:
+        self._drop_name(self._config_map_names, config_map)
+
+    def _put_name(self, names: set[str], thing: Object) -> None:
+        namespace, name = key_of(thing)
+        if namespace in {self._argocd_namespace, ""}:  # a file need not say it
+            names.add(name)
+
+    def _drop_name(self, names: set[str], thing: Object) -> None:
+        namespace, name = key_of(thing)
+        if namespace == self._argocd_namespace:
+            names.discard(name)
+
     def put_account(self, account: Object) -> None:
         self._accounts.add(key_of(account))
 
@@ -255,6 +281,12 @@ class Directory:
 
     def application_count(self) -> int | None:
         return len(self._applications) if Shelf.APPLICATIONS in self._known else None
+
+    def secret(self, name: str) -> bool | None:
+        return name in self._secret_names if Shelf.SECRET_NAMES in self._known else None
+
+    def config_map(self, name: str) -> bool | None:
+        return name in self._config_map_names if Shelf.CONFIG_MAP_NAMES in self._known else None
 
     def service_account(self, namespace: str, name: str) -> bool | None:
         return (namespace, name) in self._accounts if Shelf.ACCOUNTS in self._known else None

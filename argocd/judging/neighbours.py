@@ -61,6 +61,14 @@ class Neighbours(Protocol):
 
     def application_count(self) -> int | None: ...
 
+    def secret(self, name: str) -> bool | None:
+        """Whether Argo CD's namespace has a Secret of this name, labelled or not."""
+        ...
+
+    def config_map(self, name: str) -> bool | None:
+        """Whether Argo CD's namespace has a ConfigMap of this name."""
+        ...
+
     def service_account(self, namespace: str, name: str) -> bool | None:
         """Whether the account exists on this cluster."""
         ...

@@ -113,10 +113,16 @@ class EmbeddedStore:
         field_selector: str = "",
         limit: int | None = None,
         continue_token: str = "",
+        metadata_only: bool = False,
     ) -> ListPage:
         selection = _selection(resource, namespace, label_selector, field_selector)
         await self._strike("list", resource, namespace, "")
-        return self._history.page(resource, selection=selection, limit=limit, continue_token=continue_token)
+        page = self._history.page(resource, selection=selection, limit=limit, continue_token=continue_token)
+        if not metadata_only:
+            return page
+        return ListPage(
+            [_metadata_of(item) for item in page.items], page.resource_version, page.continue_token
+        )
 
     async def watch(
         self,
@@ -126,6 +132,7 @@ class EmbeddedStore:
         label_selector: str = "",
         field_selector: str = "",
         resource_version: str,
+        metadata_only: bool = False,
     ) -> AsyncGenerator[WatchEvent, None]:
         selection = _selection(resource, namespace, label_selector, field_selector)
         await self._strike("watch", resource, namespace, "")
@@ -137,7 +144,7 @@ class EmbeddedStore:
         try:
             async with aclosing(events):
                 async for event in events:
-                    yield event
+                    yield WatchEvent(event.kind, _metadata_of(event.object)) if metadata_only else event
         finally:
             watchers.discard(watcher)
 
@@ -306,3 +313,7 @@ class EmbeddedStore:
 def _selection(resource: Resource, namespace: str | None, labels: str, fields: str) -> Selection:
     namespace = check_scope(resource, namespace, all_namespaces=True)
     return Selection(namespace, parse_labels(labels), parse_fields(fields))
+
+
+def _metadata_of(body: Object) -> Object:
+    return {key: body[key] for key in ("apiVersion", "kind", "metadata") if key in body}

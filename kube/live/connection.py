@@ -202,14 +202,21 @@ class Connection:
 
     @asynccontextmanager
     async def stream(
-        self, path: str, *, query: Mapping[str, str], idle: float
+        self,
+        path: str,
+        *,
+        query: Mapping[str, str],
+        headers: Mapping[str, str] | None = None,
+        idle: float,
     ) -> AsyncGenerator[aiohttp.StreamReader, None]:
         """An answer that has no end; `idle` is how long it may say nothing."""
         what = f"watch {path}"
         for renewed in (False, True):
             try:
                 async with asyncio.timeout(self._deadline):
-                    response = await self.send("GET", path, query=query, read_timeout=idle)
+                    response = await self.send(
+                        "GET", path, query=query, more_headers=headers, read_timeout=idle
+                    )
             except (aiohttp.ClientError, OSError) as error:  # a timeout is an OSError
                 self.raise_unreachable(error, what=what)
             if response.status != HTTPStatus.UNAUTHORIZED or renewed or not await self.access.renew():

@@ -25,6 +25,9 @@ _INTERNAL_ERROR = 500
 WATCH_IDLE_SECONDS = 120.0
 # The server ends a watch after this long, so that load spreads again after a rollout. As other clients do.
 _WATCH_SECONDS = (300, 600)
+_METADATA = "application/json;g=meta.k8s.io;v=v1;as="
+_METADATA_OF_LIST = {"Accept": f"{_METADATA}PartialObjectMetadataList"}
+_METADATA_OF_EACH = {"Accept": f"{_METADATA}PartialObjectMetadata"}
 
 
 class LiveStore:
@@ -150,6 +153,7 @@ class LiveStore:
         field_selector: str = "",
         limit: int | None = None,
         continue_token: str = "",
+        metadata_only: bool = False,
     ) -> ListPage:
         path = _path(resource, check_scope(resource, namespace, all_namespaces=True))
         query = _selectors(label_selector, field_selector)
@@ -157,12 +161,12 @@ class LiveStore:
             query["limit"] = str(limit)
         if continue_token:
             query["continue"] = continue_token
-        answer = await self._connection.call("GET", path, query=query, repeat=Repeat.SAFE)
+        headers = _METADATA_OF_LIST if metadata_only else None
+        answer = await self._connection.call("GET", path, query=query, headers=headers, repeat=Repeat.SAFE)
         metadata = answer.get("metadata") or {}
         items = answer.get("items") or []
-        for item in items:  # the items of a built-in kind's list come without
-            item.setdefault("apiVersion", resource.api_version)
-            item.setdefault("kind", resource.kind)
+        for item in items:
+            _name_kind(item, resource)
         return ListPage(items, metadata.get("resourceVersion", ""), metadata.get("continue", ""))
 
     async def watch(
@@ -173,6 +177,7 @@ class LiveStore:
         label_selector: str = "",
         field_selector: str = "",
         resource_version: str,
+        metadata_only: bool = False,
     ) -> AsyncGenerator[WatchEvent, None]:
         """Ends when the server says so or says nothing for too long; a broken connection raises."""
         path = _path(resource, check_scope(resource, namespace, all_namespaces=True))
@@ -184,7 +189,10 @@ class LiveStore:
         if resource_version:
             query["resourceVersion"] = resource_version
         what = f"watch {path}"
-        async with self._connection.stream(path, query=query, idle=self._watch_idle) as content:
+        headers = _METADATA_OF_EACH if metadata_only else None
+        async with self._connection.stream(
+            path, query=query, headers=headers, idle=self._watch_idle
+        ) as content:
             try:
                 async with aclosing(_events(content, resource, what=what)) as events:
                     async for event in events:
@@ -324,6 +332,11 @@ def _object(answer: Object, resource: Resource) -> Object:
     return answer
 
 
+def _name_kind(body: Object, resource: Resource) -> None:
+    """The items of a built-in kind's list come without, and mere metadata as a kind of its own."""
+    body["apiVersion"], body["kind"] = resource.api_version, resource.kind
+
+
 async def _events(
     content: aiohttp.StreamReader, resource: Resource, *, what: str
 ) -> AsyncGenerator[WatchEvent, None]:
@@ -350,8 +363,7 @@ def _event(line: bytes, resource: Resource, *, what: str) -> WatchEvent:
         kind, body = content["type"], content["object"]
         if kind == "ERROR":
             raise error_of_status(body, code=int(body.get("code", _INTERNAL_ERROR)), what=what)
-        body.setdefault("apiVersion", resource.api_version)
-        body.setdefault("kind", resource.kind)
+        _name_kind(body, resource)
         return WatchEvent(WatchEventKind(kind), body)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UnavailableError(f"{what}: a line that is no event") from error

@@ -61,6 +61,8 @@ def _neighbours(known: list[Mapping[str, Any]]) -> Neighbourhood:
             (reading.text(one, "metadata", "name"), _datum(one, "url"), _datum(one, "project"))
             for one in of(Kind.REPOSITORY)
         ],
+        secrets={_key(one)[2] for one in known if one.get("kind") == "Secret"},
+        config_maps={_key(one)[2] for one in known if one.get("kind") == "ConfigMap"},
         accounts={_key(one)[1:] for one in known if one.get("kind") == "ServiceAccount"},
     )
 

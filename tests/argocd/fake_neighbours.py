@@ -65,6 +65,12 @@ class Nothing:
     def application_count(self) -> int | None:
         return None
 
+    def secret(self, name: str) -> bool | None:
+        return None
+
+    def config_map(self, name: str) -> bool | None:
+        return None
+
     def service_account(self, namespace: str, name: str) -> bool | None:
         return None
 
@@ -81,6 +87,8 @@ class Neighbourhood(Nothing):
     """The name, the URL and the project of each repository secret."""
     similar: Objects = field(default_factory=list)
     accounts: set[tuple[str, str]] = field(default_factory=set)
+    secrets: set[str] = field(default_factory=set)
+    config_maps: set[str] = field(default_factory=set)
 
     def project(self, name: str) -> Mapping[str, Any] | None:
         return next((known for known in self.projects if name_of(known) == name), {})
@@ -125,3 +133,9 @@ class Neighbourhood(Nothing):
 
     def service_account(self, namespace: str, name: str) -> bool | None:
         return (namespace, name) in self.accounts
+
+    def secret(self, name: str) -> bool | None:
+        return name in self.secrets
+
+    def config_map(self, name: str) -> bool | None:
+        return name in self.config_maps

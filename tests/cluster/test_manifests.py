@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -95,10 +96,67 @@ def test_with_its_own_rights_the_webhook_becomes_ready_leads_and_guards(
         guard.stop()
 
 
+def test_with_its_own_rights_the_webhook_tells_which_names_of_generators_are_missing(
+    installed: Cluster, tmp_path: Path
+) -> None:
+    installed.request("POST", f"{CORE}/secrets", {"metadata": {"name": "forge-token"}})
+    installed.request("POST", f"{CORE}/configmaps", {"metadata": {"name": "shop-plugin"}})
+    guard = Guard(
+        cluster=installed,
+        folder=tmp_path,
+        home="tiphys-system",
+        argocd="argocd",
+        kubeconfig=installed.kubeconfig_of_account("tiphys-webhook", namespace="tiphys-system"),
+    ).start()
+    try:
+        guard.kubeconfig = None  # an admin registers
+        guard.register()
+        assert _warned(installed, plugin="shop-plugin", token="forge-token") == set()
+        assert _warned(installed, plugin="shop-plug", token="forge-tokens") == {
+            "applicationset/config-map-unknown",
+            "applicationset/secret-unknown",
+        }
+        for kind, name in (("configmaps", "shop-plug"), ("secrets", "forge-tokens")):
+            installed.request("POST", f"{CORE}/{kind}", {"metadata": {"name": name}})
+        until(lambda: not _warned(installed, plugin="shop-plug", token="forge-tokens"), what="both were seen")
+    finally:
+        guard.unregister()
+        guard.stop()
+
+
+CORE = "/api/v1/namespaces/argocd"
+FORGES = """
+apiVersion: argoproj.io/v1alpha1
+kind: ApplicationSet
+metadata: {{name: forges, namespace: argocd}}
+spec:
+  goTemplate: true
+  generators:
+    - plugin: {{configMapRef: {{name: {plugin}}}}}
+    - scmProvider: {{gitlab: {{group: shop, tokenRef: {{secretName: {token}, key: token}}}}}}
+  template:
+    metadata: {{name: "shop-{{{{.repository}}}}"}}
+    spec:
+      project: default
+      destination: {{server: "https://kubernetes.default.svc", namespace: shop}}
+      source: {{repoURL: "https://git.example.com/shop.git", path: .}}
+"""
+
+
+def _warned(cluster: Cluster, *, plugin: str, token: str) -> set[str]:
+    """Rules on what is missing, of a dry run."""
+    applied = cluster.kubectl(
+        *("create", "--dry-run=server", "-f", "-"), stdin=FORGES.format(plugin=plugin, token=token)
+    )
+    return set(re.findall(r"applicationset/(?:config-map|secret)-unknown", applied.stderr))
+
+
 @pytest.mark.parametrize(
     ("verb", "resource", "namespace"),
     [
         ("list", "secrets", "kube-system"),
+        ("get", "secrets/forge-token", "argocd"),
+        ("get", "configmaps/shop-plugin", "argocd"),
         ("get", "secrets/other", "tiphys-system"),
         ("update", "secrets", "argocd"),
         ("update", "appprojects.argoproj.io", "argocd"),

@@ -33,6 +33,7 @@ class Compacted(EmbeddedStore):
         field_selector: str = "",
         limit: int | None = None,
         continue_token: str = "",
+        metadata_only: bool = False,
     ) -> ListPage:
         self.asked += 1
         if self.asked in self._before:
@@ -45,6 +46,7 @@ class Compacted(EmbeddedStore):
                 field_selector=field_selector,
                 limit=limit,
                 continue_token=continue_token,
+                metadata_only=metadata_only,
             )
         except GoneError as error:
             if not self._resumable:

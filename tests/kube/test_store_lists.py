@@ -1,10 +1,14 @@
 """Lists, selectors and pages: the same on both stores."""
 
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
 import pytest
 
 from kube.errors import BadRequestError
-from kube.resources import APP_PROJECTS, CONFIG_MAPS, SERVICE_ACCOUNTS
-from kube.store import Resource, Store
+from kube.resources import APP_PROJECTS, CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS
+from kube.store import Resource, Store, WatchEvent, WatchEventKind
 from tests.kube.objects import config_map, project
 
 
@@ -37,6 +41,27 @@ async def test_the_items_of_a_list_say_what_they_are(store: Store, home: str, re
 
 def _spec_of(resource: Resource) -> dict[str, object]:
     return {"spec": {}} if resource == APP_PROJECTS else {}
+
+
+async def test_of_mere_metadata_neither_a_list_nor_a_watch_brings_data(store: Store, home: str) -> None:
+    secret = {"metadata": {"name": "a", "namespace": home}, "data": {"key": "c2VjcmV0"}}
+    await store.create(SECRETS, secret)
+    page = await store.list(SECRETS, namespace=home, metadata_only=True)
+    watch = store.watch(SECRETS, namespace=home, resource_version="0", metadata_only=True)
+    async with asyncio.timeout(60), aclosing(watch) as events:
+        seen = [event.object async for event in _first(events)]
+    for found in (page.items, seen):
+        assert [(one["apiVersion"], one["kind"], one["metadata"]["name"]) for one in found] == [
+            ("v1", "Secret", "a")
+        ]
+        assert not any(one.keys() & {"data", "stringData", "type"} for one in found)
+
+
+async def _first(events: AsyncGenerator[WatchEvent, None]) -> AsyncGenerator[WatchEvent, None]:
+    async for event in events:
+        if event.kind is WatchEventKind.ADDED:
+            yield event
+            return
 
 
 async def test_an_empty_list_has_a_version(store: Store, home: str) -> None:

@@ -96,11 +96,11 @@ async def test_labels_that_are_no_equality_select_too(store: Store, home: str) -
 
 async def test_many_watches_hear_the_same(store: Store, home: str) -> None:
     page = await store.list(CONFIG_MAPS, namespace=home)
-    options = {"namespace": home, "resource_version": page.resource_version}
 
     async def first_three() -> list[str]:
         names: list[str] = []
-        async with aclosing(store.watch(CONFIG_MAPS, **options)) as events:
+        watch = store.watch(CONFIG_MAPS, namespace=home, resource_version=page.resource_version)
+        async with aclosing(watch) as events:
             async for event in events:
                 if event.kind is not WatchEventKind.BOOKMARK:
                     names.append(event.object["metadata"]["name"])

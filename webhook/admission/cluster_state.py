@@ -177,6 +177,25 @@ class ClusterState:
                 projection=summarize_secret,
             )
             self._shelves[Shelf.SECRETS][0].subscribe(self._take_secret)
+            # Those that generators name have no label: of all of them nothing but the name is kept.
+            self._keep(
+                Shelf.SECRET_NAMES,
+                SECRETS,
+                directory.put_secret_name,
+                directory.drop_secret_name,
+                namespace=scope.argocd_namespace,
+                metadata_only=True,
+                projection=_only_name,
+            )
+        self._keep(
+            Shelf.CONFIG_MAP_NAMES,
+            CONFIG_MAPS,
+            directory.put_config_map_name,
+            directory.drop_config_map_name,
+            namespace=scope.argocd_namespace,
+            metadata_only=True,
+            projection=_only_name,
+        )
         self._keep(
             Shelf.ACCOUNTS,
             SERVICE_ACCOUNTS,
@@ -213,6 +232,7 @@ class ClusterState:
         *,
         namespace: str | None = None,
         labels: str = "",
+        metadata_only: bool = False,
         projection: Callable[[Object], Any] = summarize,
     ) -> None:
         cache: Cache[Any] = Cache(
@@ -221,6 +241,7 @@ class ClusterState:
             projection=shared(projection),
             namespace=namespace,
             label_selector=labels,
+            metadata_only=metadata_only,
         )
 
         def follow(old: Any, new: Any) -> None:

@@ -84,10 +84,12 @@ def test_what_is_not_known_is_not_answered() -> None:
         empty.applications_listing("", "a", "b", "c"),
         empty.applications_labelled("a"),
         empty.application_count(),
+        empty.secret("a"),
+        empty.config_map("a"),
         empty.service_account("a", "b"),
         empty.is_sync_account("a", "b"),
     ]
-    assert answers == [None] * 14
+    assert answers == [None] * 16
 
 
 def test_a_shelf_can_become_unknown_again(directory: Directory) -> None:
@@ -161,6 +163,21 @@ def test_a_secret_elsewhere_is_no_neighbour(directory: Directory) -> None:
     elsewhere["metadata"]["namespace"] = "team"
     directory.put_secret(elsewhere)
     assert directory.clusters_by_name("c") == []
+
+
+def test_names_of_secrets_and_config_maps_come_and_go_in_argo_cds_namespace(directory: Directory) -> None:
+    here, elsewhere = ({"metadata": {"namespace": place, "name": "a"}} for place in ("argocd", "team"))
+    for put, drop, known in (
+        (directory.put_secret_name, directory.drop_secret_name, directory.secret),
+        (directory.put_config_map_name, directory.drop_config_map_name, directory.config_map),
+    ):
+        put(elsewhere)
+        assert known("a") is False
+        put(here)
+        drop(elsewhere)
+        assert known("a") is True
+        drop(here)
+        assert known("a") is False
 
 
 def test_accounts_come_and_go(directory: Directory) -> None:
