@@ -33,6 +33,10 @@ test: .venv/ready ## all tests, those on a real API server and a real Argo CD in
 	@$(BIN)/python -m scripts.cluster ensure
 	@WORKERS=$(WORKERS) $(BIN)/python -m scripts.suites $(ARGS)
 
+proofs: .venv/ready ## slow tests, one after another: chart, packages, upgrade, the largest fleet
+	@$(BIN)/python -m scripts.cluster ensure
+	@$(BIN)/python -m pytest -m proof -n 0 $(ARGS)
+
 lint: .venv/ready ## formatting, rules, types, doors between rooms
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -65,4 +69,4 @@ clean: ## everything that the other targets made here; the cluster's binaries st
 	@rm -rf .venv build dist reports .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help run test lint bench cluster docs pictures lock sbom clean
+.PHONY: help run test proofs lint bench cluster docs pictures lock sbom clean

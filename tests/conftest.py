@@ -34,6 +34,7 @@ settings.register_profile(
 )
 settings.load_profile("tiphys")
 
+PROOF = "proof"
 NO_CLUSTER = "no API server"
 NO_ARGOCD = "no real Argo CD"
 REQUIRED = "TIPHYS_REQUIRE_CLUSTER"
@@ -46,6 +47,16 @@ _argocd: pytest.StashKey[Programs | NoArgoCdError] = pytest.StashKey()
 def pytest_configure() -> None:
     """A shell's background ignores Ctrl-C, and what tests start would inherit that."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Proofs take minutes each: only `-m` with their marker in it runs them."""
+    if PROOF in config.option.markexpr:
+        return
+    proofs = [item for item in items if item.get_closest_marker(PROOF)]
+    if proofs:
+        config.hook.pytest_deselected(items=proofs)
+        items[:] = [item for item in items if not item.get_closest_marker(PROOF)]
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -2,7 +2,7 @@
 
 A generator is a module here with the page's path `PAGE` and a function `generate()` that returns its text;
 a page that is not Markdown brings its own `NOTE` for its first lines, and one that downloads what it describes says
-`DOWNLOADS` and is left alone without `--all`.
+`DOWNLOADS` and is left alone without `--all`. One that makes several has a function `pages()` instead, by path.
 """
 
 import argparse
@@ -38,11 +38,14 @@ def main() -> int:
 
 def stale_pages(*, downloads: bool = False) -> dict[str, str]:
     """Each page whose file differs, with the text that it should have."""
-    pages = {}
+    pages: dict[str, str] = {}
     for found in pkgutil.iter_modules([str(HERE)]):
         if found.name != "__main__":
             generator = importlib.import_module(f"scripts.docs.{found.name}")
             if getattr(generator, "DOWNLOADS", False) and not downloads:
+                continue
+            if hasattr(generator, "pages"):
+                pages |= generator.pages()
                 continue
             pages[generator.PAGE] = getattr(generator, "NOTE", NOTE) + generator.generate()
     return {

@@ -1,16 +1,15 @@
 """Argo CD and kube-controller-manager, built once from pinned modules; redis-server and git from the system."""
 
-import hashlib
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts.cluster.binaries import Say, cache_folder, kubernetes_version, locked, platform_name, tell
-from scripts.cluster.building import build_programs, kubernetes_flags
+from scripts.cluster.binaries import Say, kubernetes_version, platform_name, tell
+from scripts.cluster.building import kubernetes_flags
+from scripts.cluster.pinned import built
 from tiphys.errors import SurroundingsError
 
 HERE = Path(__file__).parent
@@ -43,7 +42,7 @@ def find_programs(*, say: Say = tell) -> Programs:
     if missing:
         raise NoArgoCdError(f"no {' and no '.join(missing)}: apt-get install redis-server git")
     try:
-        kubernetes = _built(
+        kubernetes = built(
             KUBERNETES,
             name=CONTROLLER_MANAGER,
             version=kubernetes_version(),
@@ -52,7 +51,7 @@ def find_programs(*, say: Say = tell) -> Programs:
             about="five minutes, or one where the API server was built here",
             say=say,
         )
-        argocd = _built(
+        argocd = built(
             HERE,
             name=CLI,
             version=argocd_version(),
@@ -79,35 +78,6 @@ def argocd_version() -> str:
     found = re.search(rf"{re.escape(MODULE)} (v\S+)", (HERE / "go.mod").read_text())
     assert found
     return found[1]
-
-
-def _built(
-    module: Path,
-    *,
-    name: str,
-    version: str,
-    package: str,
-    flags: str,
-    about: str,
-    say: Say,
-    add: Callable[[Path], None] = lambda _: None,
-) -> Path:
-    """Its folder in the cache, by what the module's files pin: another version or dependency is another folder."""
-    folder = cache_folder() / f"{name}-{version}-{_pinned(module)}-{platform_name()}"
-    if folder.exists():  # renamed into place when complete
-        return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with locked(folder.with_name(f"{folder.name}.lock"), say=say):
-        if not folder.exists():
-            say(f"cluster: building {name} {version} for {platform_name()} with Go, once: about {about}")
-            packages: Mapping[str, str] = {name: package}
-            build_programs(module=module, packages=packages, flags=flags, folder=folder, say=say, add=add)
-    return folder
-
-
-def _pinned(module: Path) -> str:
-    files = b"".join((module / name).read_bytes() for name in ("go.mod", "go.sum"))
-    return hashlib.sha256(files).hexdigest()[:12]
 
 
 def _add_manifest(folder: Path) -> None:
