@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from tiphys import __version__
 from tiphys.errors import TiphysError
@@ -20,6 +21,7 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
         "The agents that a principal knows: create, list, inspect, block, remove.",
     ),
     "check": ("cli.commands.check", "Judge manifests in a pipeline, before they are pushed."),
+    "completion": ("cli.commands.completion", "Print a script by which a shell completes these words."),
     "demo": ("cli.commands.demo", "Show what exists, on clusters inside this process."),
     "doctor": ("cli.commands.doctor", "Look at an installation: is it well, and what to do where not."),
     "explain": ("cli.commands.explain", "Tell why a project, an account or a mark is what it is."),
@@ -55,6 +57,16 @@ class LazyGroup(click.Group):
             gc.enable()
         command: click.Command = module.command
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """From the table: click would import all subcommands for their help."""
+        if incomplete.startswith("-"):
+            return click.Command.shell_complete(self, ctx, incomplete)
+        return [
+            CompletionItem(name, help=line)
+            for name, (_, line) in sorted(SUBCOMMANDS.items())
+            if name.startswith(incomplete)
+        ]
 
     def invoke(self, ctx: click.Context) -> Any:
         """Also while a subcommand is being loaded; click would say "Aborted!" and end with 1."""

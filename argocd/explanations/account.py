@@ -28,7 +28,11 @@ from argocd.projects.global_projects import global_projects_of
 
 
 def explain(known: Known, text: str) -> Explanation:
-    application = known.application(text)
+    """By [NAMESPACE/]NAME."""
+    return explain_application(known, known.application(text))
+
+
+def explain_application(known: Known, application: Object) -> Explanation:
     name = project_of(reading.mapping(application, "spec"))
     project = known.project(name)
     if project is None:

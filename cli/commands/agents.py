@@ -1,7 +1,8 @@
 """`tiphys agents`: the fleet of a principal."""
 
+import asyncio
+import itertools
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,43 +12,47 @@ import click
 from argocd import names
 from argocd.agents.vocabulary import Mode
 from certs.authority import KeyType
-from checks.reports import visible
+from cli.completion import complete_agents
+from cli.fleet_view import (
+    COLUMNS,
+    UNKNOWN,
+    FleetView,
+    agent_data,
+    agent_row,
+    registered_data,
+    show_changes,
+    status_line,
+    trouble_line,
+)
 from cli.options import combined
 from cli.options.fleet import (
+    JSON_VERSION,
     KEY_TYPE,
     certificate_lines,
     certificate_told,
     days,
+    fleet_list_options,
     fleet_options,
     now,
     on_principal,
     show,
-    table,
 )
 from cli.options.principal_pages import principal_page_options
+from cli.output import show_list
+from kube.errors import UnavailableError
 from kube.live import LiveStore
 from sidecars.fleet.agents import Fleet, Registered, Trouble, fingerprint_of
 from sidecars.fleet.pki import LEAF_LIFETIME
-from sidecars.fleet.principal_client import NOBODY, Told, ask_principal
-from sidecars.principal.agent_status import AgentStatus
+from sidecars.fleet.principal_client import NOBODY, ask_principal
 from sidecars.wire.auth.blocklist import Blocklist
 from tiphys.errors import CallError
 
-UNKNOWN = "-"
-MESSAGE_WIDTH = 60
+# Often enough for somebody who looks on.
+WATCH_SECONDS = 2.0
+TROUBLE_TURNS = 15
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FleetView:
-    """All that is known about a fleet at one time."""
-
-    agents: Sequence[Registered]
-    told: Told
-    blocked: Blocklist
-    troubles: dict[str, Trouble]
-
-    def is_blocked(self, agent: Registered) -> bool:
-        return bool(self.blocked.fingerprints.intersection(agent.fingerprints))
+agent_argument = click.argument("agent", shell_complete=complete_agents)
 
 
 @click.group()
@@ -96,32 +101,63 @@ def create_command(agent: str, **given: Any) -> None:
         f"made agent {made.name}: Secret {given['principal_namespace']}/{made.secret}, {made.server}",
         f"next: tiphys pki issue agent {made.name} --agent-context CONTEXT",
     ]
-    show(given, lines=lines, agent=_registered_told(made))
+    show(given, lines=lines, agent=registered_data(made))
 
 
 @command.command("list")
-@fleet_options
+@fleet_list_options
 @principal_page_options
-def list_command(**given: Any) -> None:
+@click.option(
+    "--watch", "-w", is_flag=True, help="Go on: show each agent again when something about it changes."
+)
+def list_command(*, watch: bool, **given: Any) -> None:
     """Show the fleet: mode, connection, lag and queue as the principal tells, errors as Applications show them."""
+    if watch:
+        on_principal(given, lambda store: _watch(store, given))
+        return
     look = on_principal(given, lambda store: _look(store, given))
-    head = ("NAME", "MODE", "CONNECTED", "LAG", "QUEUE", "BLOCKED", "LAST ERROR")
-    rows = [_row(each, look) for each in look.agents]
-    lines = table(head, rows) if rows else [f"no agents in {given['principal_namespace']}"]
-    if look.told.problem:
-        lines.append(f"the principal did not answer, so {UNKNOWN} stands for unknown: {look.told.problem}")
-    show(
-        given,
-        lines=lines,
-        agents=[_told(each, look) for each in look.agents],
-        principal={"source": look.told.source, "problem": look.told.problem},
+    problem = look.told.problem
+    show_list(
+        COLUMNS,
+        [agent_row(each, look) for each in look.agents],
+        form=given["form"],
+        empty=f"no agents in {given['principal_namespace']}",
+        notes=[f"the principal did not answer, so {UNKNOWN} stands for unknown: {problem}"]
+        if problem
+        else [],
+        told={
+            "version": JSON_VERSION,
+            "agents": [agent_data(each, look) for each in look.agents],
+            "principal": {"source": look.told.source, "problem": problem},
+        },
     )
+
+
+async def _watch(store: LiveStore, given: dict[str, Any]) -> None:
+    """Until Ctrl-C. The principal's page is asked: it tells what no object does."""
+    shown: dict[str, Any] = {}
+    problem = ""
+    look: FleetView | None = None
+    for turn in itertools.count():
+        try:
+            # Errors are looked for in all Applications: not every time.
+            troubles = look.troubles if look is not None and turn % TROUBLE_TURNS else None
+            look = await _look(store, given, troubles=troubles)
+            trouble = look.told.problem
+        except UnavailableError as error:
+            trouble = str(error)
+        if trouble and trouble != problem:
+            click.echo(f"no answer, looking again: {trouble}", err=True)
+        problem = trouble
+        if look is not None:
+            shown = show_changes(look, shown, form=given["form"])
+        await asyncio.sleep(WATCH_SECONDS)
 
 
 @command.command("inspect")
 @fleet_options
 @principal_page_options
-@click.argument("agent")
+@agent_argument
 def inspect_command(agent: str, **given: Any) -> None:
     """Show all that is known about one agent."""
     look = on_principal(given, lambda store: _look(store, given, only=agent))
@@ -132,19 +168,19 @@ def inspect_command(agent: str, **given: Any) -> None:
         f"  cluster: Secret {given['principal_namespace']}/{found.secret}, {found.server}"
         + (", registered by itself" if found.self_registered else ""),
         f"  mode: {found.mode.value if found.mode else 'as its first login will say'}",
-        f"  {_status_line(status, look.told)}",
-        f"  last error: {_trouble_line(trouble)}",
+        f"  {status_line(status, look.told)}",
+        f"  last error: {trouble_line(trouble)}",
         f"  blocked: {'yes' if look.is_blocked(found) else 'no'}",
         *(f"  certificate {each}{_blocked_word(each, look.blocked)}" for each in found.fingerprints),
         *(certificate_lines(found.proxy, at=now()) if found.proxy else []),
     ]
     proxy = certificate_told(found.proxy, at=now()) if found.proxy else None
-    show(given, lines=lines, agent={**_told(found, look), "proxyCertificate": proxy})
+    show(given, lines=lines, agent={**agent_data(found, look), "proxyCertificate": proxy})
 
 
 @command.command("set-mode")
 @fleet_options
-@click.argument("agent")
+@agent_argument
 @click.argument("mode", type=click.Choice([mode.value for mode in Mode]))
 def set_mode_command(agent: str, mode: str, **given: Any) -> None:
     """Make an agent managed or autonomous. Its stream is cut, and it may only come back in that mode."""
@@ -156,7 +192,7 @@ def set_mode_command(agent: str, mode: str, **given: Any) -> None:
 
 certificate_options = combined(
     fleet_options,
-    click.argument("agent"),
+    agent_argument,
     click.option(
         "--certificate",
         type=click.Path(path_type=Path),
@@ -197,7 +233,7 @@ def _with_certificates(
 
 @command.command("remove")
 @fleet_options
-@click.argument("agent")
+@agent_argument
 @click.option("--keep-certificates", is_flag=True, help="Do not put its certificates on the blocklist.")
 @click.option("--yes", is_flag=True, help="Do it; without this only tell what it means.")
 def remove_command(agent: str, *, keep_certificates: bool, yes: bool, **given: Any) -> None:
@@ -227,7 +263,10 @@ def remove_command(agent: str, *, keep_certificates: bool, yes: bool, **given: A
     )
 
 
-async def _look(store: LiveStore, given: dict[str, Any], *, only: str = "") -> FleetView:
+async def _look(
+    store: LiveStore, given: dict[str, Any], *, only: str = "", troubles: dict[str, Trouble] | None = None
+) -> FleetView:
+    """`troubles` are those of before, where they shall not be looked for."""
     fleet = _fleet(store, given)
     agents = [await fleet.get(only)] if only else await fleet.all()
     told = NOBODY
@@ -239,7 +278,10 @@ async def _look(store: LiveStore, given: dict[str, Any], *, only: str = "") -> F
             url=given["principal_url"],
         )
     return FleetView(
-        agents=agents, told=told, blocked=await fleet.blocked(), troubles=await fleet.troubles(agents)
+        agents=agents,
+        told=told,
+        blocked=await fleet.blocked(),
+        troubles=await fleet.troubles(agents) if troubles is None else troubles,
     )
 
 
@@ -267,80 +309,8 @@ def _read_fingerprint(path: Path) -> str:
         raise CallError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def _row(agent: Registered, look: FleetView) -> tuple[str, ...]:
-    status, trouble = look.told.statuses.get(agent.name), look.troubles.get(agent.name)
-    blocked = "yes" if look.is_blocked(agent) else "no"
-    error = visible(_trouble_line(trouble))
-    shortened = error if len(error) <= MESSAGE_WIDTH else f"{error[: MESSAGE_WIDTH - 1]}…"
-    if status is None:
-        connected = UNKNOWN if look.told.problem else "no"
-        return (
-            agent.name,
-            agent.mode.value if agent.mode else UNKNOWN,
-            connected,
-            UNKNOWN,
-            UNKNOWN,
-            blocked,
-            shortened,
-        )
-    return (
-        agent.name,
-        status.mode,
-        "yes" if status.connected else "no",
-        f"{status.lag_seconds:.1f} s" if status.queue else "0",
-        str(status.queue),
-        blocked,
-        shortened,
-    )
-
-
-def _status_line(status: AgentStatus | None, told: Told) -> str:
-    if status is None:
-        return (
-            f"connection unknown: {told.problem}" if told.problem else "not seen since the principal started"
-        )
-    return (
-        f"{status.mode}, {'connected' if status.connected else 'not connected'},"
-        f" {status.queue} events ({status.queue_bytes} bytes) wait, the oldest for {status.lag_seconds:.1f} s"
-    )
-
-
-def _trouble_line(trouble: Trouble | None) -> str:
-    return f"{trouble.application}: {trouble.message}" if trouble else "none"
-
-
 def _blocked_word(fingerprint: str, blocked: Blocklist) -> str:
     return " (blocked)" if fingerprint in blocked.fingerprints else ""
-
-
-def _registered_told(agent: Registered) -> dict[str, Any]:
-    return {
-        "name": agent.name,
-        "secret": agent.secret,
-        "server": agent.server,
-        "selfRegistered": agent.self_registered,
-        "mode": agent.mode.value if agent.mode else None,
-        "certificates": list(agent.fingerprints),
-    }
-
-
-def _told(agent: Registered, look: FleetView) -> dict[str, Any]:
-    status, trouble = look.told.statuses.get(agent.name), look.troubles.get(agent.name)
-    absent = None if look.told.problem else False
-    return {
-        **_registered_told(agent),
-        "mode": status.mode if status else _registered_told(agent)["mode"],
-        "connected": status.connected if status else absent,
-        "lagSeconds": status.lag_seconds if status else None,
-        "queue": status.queue if status else None,
-        "queueBytes": status.queue_bytes if status else None,
-        "blocked": look.is_blocked(agent),
-        "lastError": (
-            {"application": trouble.application, "message": trouble.message, "time": trouble.when}
-            if trouble
-            else None
-        ),
-    }
 
 
 def _label(given: str) -> tuple[str, str]:

@@ -1,6 +1,5 @@
 """`tiphys doctor`: is this installation well, and what to do where it is not."""
 
-import json
 from collections import Counter
 from typing import Any
 
@@ -15,6 +14,7 @@ from cli.options import format_option
 from cli.options.cluster import ask, cluster_options
 from cli.options.namespaces import namespace_options
 from cli.options.principal_pages import principal_page_options
+from cli.output import TEXT, is_data, show_data
 from kube.live import LiveStore
 from tiphys import settings
 
@@ -49,10 +49,10 @@ def command(*, pre: bool, wait: float, form: str, **given: Any) -> None:
 
     Ends with 0 if nothing is red, 1 if something is, 2 if the API server cannot be asked.
     """
-    found = ask(given, lambda store: _examine(store, given, pre=pre, wait=wait, told=form == "text"))
+    found = ask(given, lambda store: _examine(store, given, pre=pre, wait=wait, told=form == TEXT))
     counts = Counter(each.diagnosis.health for each in found)
-    if form == "json":
-        click.echo(json.dumps(_told(found), indent=2))
+    if is_data(form):
+        show_data(_told(found), form)
     else:
         click.echo("\n" + ", ".join(f"{counts[health]} {MARKS[health]}" for health in CheckHealth))
     if found[0].check.id == REACHABLE and found[0].diagnosis.health is CheckHealth.ERROR:

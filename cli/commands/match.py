@@ -1,6 +1,5 @@
 """`tiphys match`: tries patterns the way Argo CD would, and says where it would surprise a reader."""
 
-import json
 from typing import Any
 
 import click
@@ -16,6 +15,7 @@ from argocd.settings import git_urls
 from checks.reports import visible
 from cli.explanations.explanation import show_step
 from cli.options import format_option
+from cli.output import is_data, show_data
 
 
 @click.command()
@@ -44,12 +44,12 @@ def command(*, patterns: tuple[str, ...], texts: tuple[str, ...], repository: bo
             and not any(one["matches"] == "yes" and one["denies"] for one in tried)
             for tried in told
         ]
-    if form == "json":
+    if is_data(form):
         data = [
             {"text": text, "permitted": fits, "patterns": tried}
             for text, fits, tried in zip(texts, permitted, told, strict=True)
         ]
-        click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+        show_data(data, form)
     else:
         for text, fits, tried in zip(texts, permitted, told, strict=True):
             click.secho(

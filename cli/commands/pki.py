@@ -11,16 +11,20 @@ from argocd import names
 from certs.authority import KeyType
 from certs.folder import BUNDLE, CERTIFICATE, KEY
 from certs.key_pair import KeyPair
+from checks.reports import visible
+from cli.completion import complete_agents, complete_contexts
 from cli.options.fleet import (
     KEY_TYPE,
     certificate_lines,
     certificate_told,
     days,
+    fleet_list_options,
     fleet_options,
     now,
     on_principal,
     show,
 )
+from cli.output import NAME, WIDE, ListColumns, ListRow, show_list
 from kube.live import LiveStore
 from sidecars.fleet.agents import Fleet
 from sidecars.fleet.pki import (
@@ -33,6 +37,7 @@ from sidecars.fleet.pki import (
 )
 from tiphys.errors import CallError, SurroundingsError
 
+COLUMNS = ListColumns(("SECRET", "COMMON NAME", "STATE", "ENDS"), ("KEY", "ISSUER", "SHA-256"))
 REPLACE = click.option("--replace", is_flag=True, help="Make it anew where there is one.")
 DNS = click.option(
     "--dns", "dns_names", multiple=True, help="A name under which it is dialled; may be repeated."
@@ -160,10 +165,11 @@ def issue_redis_client_command(**given: Any) -> None:
 
 @issue_command.command("agent")
 @fleet_options
-@click.argument("agent")
+@click.argument("agent", shell_complete=complete_agents)
 @click.option(
     "--agent-context",
     envvar="ARGOCD_AGENT_AGENT_CONTEXT",
+    shell_complete=complete_contexts,
     help="Write it to the cluster of this context of the kubeconfig.",
 )
 @click.option(
@@ -214,21 +220,36 @@ def issue_agent_command(agent: str, **given: Any) -> None:
 
 
 @command.command("inspect")
-@fleet_options
+@fleet_list_options
 def inspect_command(**given: Any) -> None:
     """Show the certificates of the principal's namespace, without their keys."""
 
     async def inspect(store: LiveStore) -> list[Certificate]:
         return await _pki(store, given).inspect()
 
-    found = on_principal(given, inspect)
-    lines = [line for each in found for line in certificate_lines(each, at=now())]
+    found, at = on_principal(given, inspect), now()
     namespace = given["principal_namespace"]
+    if given["form"] in {WIDE, NAME}:
+        rows = [_row(each) for each in found]
+        show_list(COLUMNS, rows, form=given["form"], empty=f"no certificates in {namespace}", told=None)
+        return
+    lines = [line for each in found for line in certificate_lines(each, at=at)]
     show(
         given,
         lines=lines or [f"no certificates in {namespace}: begin with `tiphys pki init`"],
-        certificates=[certificate_told(each, at=now()) for each in found],
+        certificates=[certificate_told(each, at=at) for each in found],
     )
+
+
+def _row(certificate: Certificate) -> ListRow:
+    cells = (
+        certificate.where,
+        " and ".join(certificate.common_names),
+        certificate.state(now()),
+        f"{certificate.ends:%Y-%m-%d}",
+    )
+    more = (certificate.key, visible(certificate.issuer), certificate.fingerprint)
+    return ListRow(certificate.where.rpartition(" ")[2], cells, more)
 
 
 def _tell(certificate: Certificate, given: dict[str, Any]) -> None:

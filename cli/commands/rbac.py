@@ -11,6 +11,7 @@ from argocd.impersonation.accounts import grants_for
 from argocd.impersonation.derivation import derive, entries_of
 from checks.manifests import Object
 from checks.reports import remark
+from cli.completion import complete_projects
 from cli.explanations.explanation import as_yaml
 from cli.options.explained_objects import (
     ExplainedObjects,
@@ -27,7 +28,7 @@ CONTROLLER = "argocd-application-controller"
 
 
 @click.command()
-@click.argument("project")
+@click.argument("project", shell_complete=complete_projects)
 @click.option(
     "--user",
     help=f"Who syncs.  [default: the service account {CONTROLLER} in Argo CD's namespace]",

@@ -1,6 +1,5 @@
 """`tiphys webhook`: serves reviews; `register`, `unregister` and `status` talk to the API server about it."""
 
-import json
 import os
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -13,6 +12,7 @@ from certs.folder import read
 from cli.options import format_option
 from cli.options.cluster import ask, cluster_options
 from cli.options.namespaces import namespace_options, scope_of
+from cli.output import is_data, show_data
 from kube.live import LiveStore
 from tiphys import logs, settings
 from tiphys.errors import CallError
@@ -190,8 +190,8 @@ def register_command(given: dict[str, Any], url: str, ca_file: Path | None) -> N
 def status_command(given: dict[str, Any], form: str) -> None:
     """Say whether this cluster is guarded, by a dry run of a project that must be refused."""
     found = ask(given, lambda store: status(store, _registration(given), now=datetime.now(UTC)))
-    if form == "json":
-        click.echo(json.dumps(asdict(found), indent=2))
+    if is_data(form):
+        show_data(asdict(found), form)
     else:
         for line in found.lines():
             click.echo(line)

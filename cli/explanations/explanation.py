@@ -1,6 +1,5 @@
 """Explanations as text for a terminal, or as JSON."""
 
-import json
 import textwrap
 from collections.abc import Mapping
 from typing import Any
@@ -10,14 +9,18 @@ import yaml
 
 from argocd.explanations.explanation import Explanation, ExplanationStep, Mark, plain
 from checks.reports import WIDTH, visible
+from cli.output import is_data, show_data
 
 _COLOURS = {Mark.YES: "green", Mark.NO: "red", Mark.NOTE: "cyan"}
 
 
+def told(explanation: Explanation) -> dict[str, Any]:
+    return {"answer": explanation.answer, "good": explanation.good, **explanation.data}
+
+
 def show(explanation: Explanation, *, form: str) -> None:
-    if form == "json":
-        data = {"answer": explanation.answer, "good": explanation.good, **explanation.data}
-        click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+    if is_data(form):
+        show_data(told(explanation), form)
         return
     colour = {True: "green", False: "red", None: None}[explanation.good]
     for line in _wrapped(explanation.answer, "", ""):
@@ -46,8 +49,8 @@ def show_step(step: ExplanationStep, *more: str) -> None:
     click.echo(f"  {mark} {first[4:]}")
     for line in following:
         click.echo(line)
-    for told in (step.remark, *more):
-        for line in _wrapped(told, "      ", "      ") if told else ():
+    for remark in (step.remark, *more):
+        for line in _wrapped(remark, "      ", "      ") if remark else ():
             click.echo(line)
 
 

@@ -29,11 +29,36 @@ from tiphys.errors import CallError
 
 def parse_target(text: str) -> tuple[str, str, str]:
     """`Deployment.apps/web` as group, kind and name; kubectl's spelling of a kind will do too."""
-    kind, slash, name = text.partition("/")
-    if not slash or not name:
+    group, kind, name = parse_kind(text)
+    if not name:
         raise CallError(f"{text}: write KIND/NAME or KIND.GROUP/NAME, such as Deployment.apps/web")
+    return group, kind, name
+
+
+def parse_kind(text: str) -> tuple[str, str, str]:
+    """The same, where the name may be missing: all of them."""
+    kind, _, name = text.partition("/")
     kind, _, group = kind.partition(".")
     return group, kind, name
+
+
+async def fetch_all(store: Any, text: str, listing: Any) -> list[tuple[Object, Object]]:
+    """Those of a kind in all namespaces, or in Argo CD's where the others are not for us to see."""
+    from kube.resources import NAMESPACES  # noqa: PLC0415 - files need no client
+
+    group, kind, name = parse_kind(text)
+    resource = await find_kind(store, group=group, kind=kind)
+    around = {
+        reading.text(each, "metadata", "name"): each
+        async for page in listing.everywhere(NAMESPACES)
+        for each in page
+    }
+    return [
+        (thing, around.get(reading.text(thing, "metadata", "namespace"), {}))
+        async for page in listing.everywhere(resource)
+        for thing in page
+        if name in {"", reading.text(thing, "metadata", "name")}
+    ]
 
 
 async def fetch(store: Any, text: str, namespace: str | None) -> tuple[Object, Object]:

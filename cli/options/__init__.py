@@ -6,6 +6,8 @@ from typing import Any, TypeVar
 
 import click
 
+from cli.output import DATA_FORMS, TEXT
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -20,10 +22,12 @@ def combined(*options: Callable[[F], F]) -> Callable[[F], F]:
     return add
 
 
-def format_option(forms: Iterable[str] = ("text", "json"), *, text: str | None = None) -> Callable[[F], F]:
-    return click.option(
-        "--format", "form", type=click.Choice(list(forms)), default="text", show_default=True, help=text
-    )
+def format_option(
+    forms: Iterable[str] = DATA_FORMS, *, default: str = TEXT, text: str = "For people or for programs."
+) -> Callable[[F], F]:
+    """The one name of it: reports, lists and answers have it, each with its own forms."""
+    choice = click.Choice(list(forms))
+    return click.option("--format", "-o", "form", type=choice, default=default, show_default=True, help=text)
 
 
 def configuration_option(text: str = "Tiphys's configuration.") -> Callable[[F], F]:

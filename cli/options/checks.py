@@ -11,6 +11,7 @@ from argocd.judging.case import Action, Profile
 from argocd.judging.configuration import group_of
 from checks.findings import CheckResult
 from checks.reports import FORMATS
+from cli.completion import complete_rules
 from cli.options import combined, format_option
 from tiphys.errors import CallError
 
@@ -25,11 +26,12 @@ rule_options = combined(
         "rules",
         multiple=True,
         metavar="ID=ACTION",
+        shell_complete=complete_rules,
         help="deny, warn, audit or off; may be repeated.",
     ),
 )
 
-report_format_option = format_option(FORMATS)
+report_format_option = format_option(FORMATS, text="How the report is written.")
 
 output_option = click.option(
     "--output", type=click.Path(path_type=Path), help="Write the report here instead of to standard output."
@@ -44,7 +46,11 @@ fail_on_option = click.option(
 
 
 only_option = click.option(
-    "--only", multiple=True, metavar="RULE", help="Tell of this rule, or of group/*, alone; may be repeated."
+    "--only",
+    multiple=True,
+    metavar="RULE",
+    shell_complete=complete_rules,
+    help="Tell of this rule, or of group/*, alone; may be repeated.",
 )
 
 

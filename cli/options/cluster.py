@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from cli.completion import complete_contexts
 from cli.options import F, combined
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def kubeconfig_option(text: str = "Without it: KUBECONFIG, the pod's account.") 
 def context_option(
     name: str = "--context", *, text: str = "A context of the kubeconfig.", envvar: str | None = None
 ) -> Callable[[F], F]:
-    return click.option(name, envvar=envvar, help=text)
+    return click.option(name, envvar=envvar, help=text, shell_complete=complete_contexts)
 
 
 cluster_options = combined(kubeconfig_option(), context_option())

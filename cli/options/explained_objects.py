@@ -21,7 +21,7 @@ from cli.options import combined, configuration_option, format_option
 from cli.options.cluster import connected, optional_cluster_options
 from tiphys.errors import CallError
 
-explained_object_options = combined(
+object_source_options = combined(
     optional_cluster_options,
     click.option(
         "--file",
@@ -32,9 +32,10 @@ explained_object_options = combined(
     ),
     configuration_option(),
     click.option("--argocd-namespace", help="Argo CD's namespace, instead of the configuration's."),
-    format_option(),
 )
 """The options that `gather` reads."""
+
+explained_object_options = combined(object_source_options, format_option())
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,5 @@
 """What `tiphys pki` and `tiphys agents` share: which clusters, how results are shown."""
 
-import json
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -12,13 +11,14 @@ from certs.authority import KeyType
 from checks.reports import visible
 from cli.options import F, combined, format_option
 from cli.options.cluster import ask, context_option, kubeconfig_option
+from cli.output import LIST_FORMS, is_data, show_data
 from kube.live import LiveStore
 from sidecars.fleet.pki import Certificate
 
 T = TypeVar("T")
 JSON_VERSION = 1
 
-fleet_options = combined(
+fleet_place_options = combined(
     click.option(
         "--principal-namespace",
         envvar="ARGOCD_AGENT_PRINCIPAL_NAMESPACE",
@@ -32,8 +32,11 @@ fleet_options = combined(
         text="The kubeconfig's context for the principal's cluster.",
     ),
     kubeconfig_option(),
-    format_option(text="For people or for programs."),
 )
+"""Which cluster is meant."""
+
+fleet_options = combined(fleet_place_options, format_option())
+fleet_list_options = combined(fleet_place_options, format_option(LIST_FORMS))
 
 KEY_TYPE = click.option(
     "--key-type",
@@ -68,8 +71,8 @@ def now() -> datetime:
 
 
 def show(given: dict[str, Any], *, lines: Sequence[str], **told: Any) -> None:
-    if given["form"] == "json":
-        click.echo(json.dumps({"version": JSON_VERSION, **told}, indent=2))
+    if is_data(given["form"]):
+        show_data({"version": JSON_VERSION, **told}, given["form"])
     else:
         click.echo("\n".join(lines))
 
@@ -100,15 +103,6 @@ def certificate_told(certificate: Certificate, *, at: datetime) -> dict[str, Any
         "authority": certificate.authority,
         "state": certificate.state(at),
     }
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    everything = [head, *rows]
-    widths = [max(len(row[column]) for row in everything) for column in range(len(head))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in everything
-    ]
 
 
 def _time(when: datetime) -> str:
