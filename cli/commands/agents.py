@@ -25,6 +25,7 @@ from cli.fleet_view import (
     trouble_line,
 )
 from cli.options import combined
+from cli.options.agent_joining import check_joining, is_joining, joining_options, print_joining
 from cli.options.fleet import (
     JSON_VERSION,
     KEY_TYPE,
@@ -80,9 +81,13 @@ def command() -> None:
 @click.option("--create-namespace", is_flag=True, help="Make the namespace AGENT for its Applications too.")
 @days(LEAF_LIFETIME)
 @KEY_TYPE
+@joining_options
 def create_command(agent: str, **given: Any) -> None:
     """Make an agent known: its cluster Secret, as argocd-agentctl makes it."""
     labels = dict(_label(each) for each in given["labels"])
+    joining = is_joining(given)
+    if joining:
+        check_joining(given)
 
     async def create(store: LiveStore) -> Registered:
         return await _fleet(store, given).create(
@@ -97,6 +102,9 @@ def create_command(agent: str, **given: Any) -> None:
         )
 
     made = on_principal(given, create)
+    if joining:
+        print_joining(agent, given)
+        return
     lines = [
         f"made agent {made.name}: Secret {given['principal_namespace']}/{made.secret}, {made.server}",
         f"next: tiphys pki issue agent {made.name} --agent-context CONTEXT",
