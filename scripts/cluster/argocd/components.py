@@ -6,16 +6,20 @@ from pathlib import Path
 
 
 class Component(StrEnum):
-    """Named as the program and its service account are."""
+    """Named as its service account is, and mostly as the program."""
 
     REPO_SERVER = "argocd-repo-server"
     SERVER = "argocd-server"
     CONTROLLER = "argocd-application-controller"
     APPLICATION_SETS = "argocd-applicationset-controller"
+    NOTIFICATIONS = "argocd-notifications-controller"
 
 
 EVERYTHING = tuple(Component)
 """In the order of their start."""
+
+PROGRAMS = {Component.NOTIFICATIONS: "argocd-notifications"}
+"""Those with another name than their account."""
 
 REDIS = "redis-server"
 SELF_HEAL_SECONDS = 2  # 5 by default: tests wait for it
@@ -66,6 +70,12 @@ def arguments(component: Component, *, ports: Ports, settings: Settings) -> list
                 "--enable-progressive-syncs",
                 *([f"--applicationset-namespaces={namespaces}"] if namespaces else []),
             ]
+        case Component.NOTIFICATIONS:
+            return [
+                f"--argocd-repo-server={settings.repo_server}",
+                f"--metrics-port={ports.metrics}",
+                *apart,
+            ]
 
 
 def health(component: Component, ports: Ports) -> tuple[int, str]:
@@ -73,8 +83,8 @@ def health(component: Component, ports: Ports) -> tuple[int, str]:
     match component:
         case Component.SERVER:
             return ports.serving, "/healthz"
-        case Component.APPLICATION_SETS:
-            return ports.metrics, "/metrics"  # its probe knows no check at all
+        case Component.APPLICATION_SETS | Component.NOTIFICATIONS:
+            return ports.metrics, "/metrics"  # the probe of one knows no check at all, the other has none
         case _:
             return ports.metrics, "/healthz"
 
@@ -82,7 +92,7 @@ def health(component: Component, ports: Ports) -> tuple[int, str]:
 def environment(component: Component, *, folder: Path, kubeconfig: Path, path: str) -> dict[str, str]:
     """A home of its own; "in-cluster" means the kubeconfig."""
     return {
-        "ARGOCD_BINARY_NAME": component.value,
+        "ARGOCD_BINARY_NAME": PROGRAMS.get(component, component.value),
         "ARGOCD_FAKE_IN_CLUSTER": "true",
         "ARGOCD_GPG_ENABLED": "false",
         "ARGOCD_PLUGINSOCKFILEPATH": str(folder / "plugins"),

@@ -56,6 +56,7 @@ PRINTED: tuple[tuple[str, str, dict[str, Any]], ...] = (
         "Ingress",
         {"spec": {"defaultBackend": {"service": {"name": "it", "port": {"number": 80}}}}},
     ),
+    ("v1", "Namespace", {}),
     ("scheduling.k8s.io/v1", "PriorityClass", {"value": 1}),
     ("storage.k8s.io/v1", "StorageClass", {"provisioner": "example.test/none"}),
     (
@@ -70,6 +71,15 @@ PRINTED: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ),
 )
 """One of each sort that Argo CD's own settings do not leave out."""
+CLUSTER_WIDE = {
+    "Namespace": "{scene}-made",
+    "PriorityClass": "{scene}",
+    "StorageClass": "{scene}",
+    "ClusterRole": "{scene}",
+    "APIService": "v1.{scene}-served.test",
+}
+"""Kinds without a namespace, and names that no other test takes."""
+
 WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet")
 
 pytestmark = pytest.mark.timeout(300)
@@ -192,12 +202,11 @@ def every_kind(scene: Scene) -> list[Object]:
     labels = {"app": "it"}
     template = {"metadata": {"labels": labels}, "spec": pod}
     once = {"template": {"spec": {**pod, "restartPolicy": "Never"}}}
-    cluster_wide = {"PriorityClass", "StorageClass", "ClusterRole"}
     things: list[Object] = [
         {
             "apiVersion": version,
             "kind": kind,
-            "metadata": {"name": scene.name if kind in cluster_wide else "it"},
+            "metadata": {"name": CLUSTER_WIDE.get(kind, "it").format(scene=scene.name)},
             **body,
         }
         for version, kind, body in (
@@ -205,6 +214,19 @@ def every_kind(scene: Scene) -> list[Object]:
             *(
                 ("apps/v1", kind, {"spec": {"selector": {"matchLabels": labels}, "template": template}})
                 for kind in WORKLOADS
+            ),
+            ("batch/v1", "Job", {"spec": once}),
+            (
+                "apiregistration.k8s.io/v1",
+                "APIService",  # served by the API server itself: nothing depends on who answers
+                {
+                    "spec": {
+                        "group": f"{scene.name}-served.test",
+                        "version": "v1",
+                        "groupPriorityMinimum": 100,
+                        "versionPriority": 100,
+                    }
+                },
             ),
             ("batch/v1", "CronJob", {"spec": {"schedule": "0 0 * * *", "jobTemplate": {"spec": once}}}),
         )

@@ -1,8 +1,10 @@
 """The list of annotations that Argo CD writes for itself, beside what its components really wrote."""
 
 import http.client
+import http.server
 import json
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,14 +13,15 @@ import pytest
 
 from argocd import names
 from argocd.judging.ratchet import PASSING_ANNOTATIONS
+from scripts.cluster.api import MERGE_PATCH
 from scripts.cluster.argocd.components import Component
 from scripts.cluster.argocd.installation import NAMESPACE
-from tests.cluster.argocd.steered import Scene, Steered, config_map
+from tests.cluster.argocd.steered import Object, Scene, Steered, config_map
 from tests.webhook.guarded_cluster import until
 
 FORGE = "https://forge.example.test/shop"
-BY_NOTIFICATIONS = {names.NOTIFIED}
-"""Its controller needs somewhere to send to and is not part of the rig."""
+SUBSCRIPTION = "notifications.argoproj.io/subscribe.on-synced.listener"
+"""A user's, which the webhook looks at."""
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -79,7 +82,48 @@ def push(steered: Steered) -> None:
     connection.close()
 
 
-def test_what_components_wrote_is_what_passes(scene: Scene, tmp_path: Path) -> None:
+@pytest.fixture
+def listener() -> Iterator[str]:
+    """Where notifications are sent to."""
+
+    class Taking(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.send_response(http.client.OK)
+            self.end_headers()
+
+        def log_message(self, format: str, *arguments: object) -> None: ...  # noqa: A002 - as it is called there
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Taking)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def subscribe(scene: Scene, listener: str) -> Object:
+    """An Application whose syncs are told."""
+    data = {
+        "service.webhook.listener": f"url: {listener}\n",
+        "template.synced": "webhook:\n  listener:\n    method: POST\n    body: synced\n",
+        "trigger.on-synced": "- when: app.status.sync.status == 'Synced'\n  send: [synced]\n",
+    }
+    scene.steered.cluster.request(
+        "PATCH",
+        f"/api/v1/namespaces/{NAMESPACE}/configmaps/argocd-notifications-cm",
+        {"data": data},
+        content_type=MERGE_PATCH,
+    )
+    application = scene.application()
+    application["metadata"]["annotations"] = {SUBSCRIPTION: ""}
+    return application
+
+
+def test_what_components_wrote_is_what_passes(scene: Scene, listener: str, tmp_path: Path) -> None:
     steered = scene.steered
     application_set = {
         "apiVersion": "argoproj.io/v1alpha1",
@@ -94,12 +138,12 @@ def test_what_components_wrote_is_what_passes(scene: Scene, tmp_path: Path) -> N
             },
         },
     }
-    applied = {names.LAST_APPLIED}
+    applied = {names.LAST_APPLIED, SUBSCRIPTION}
     with (
         watched(steered, "applications", tmp_path) as applications,
         watched(steered, "applicationsets", tmp_path) as sets,
     ):
-        steered.apply(scene.application(), application_set)
+        steered.apply(subscribe(scene, listener), application_set)
         until(lambda: applications.keys(scene.name) and sets.keys(scene.name), what="both are seen")
         steered.cli("app", "sync", scene.name, "--timeout", "50")
         for kind in ("--refresh", "--hard-refresh"):
@@ -108,6 +152,7 @@ def test_what_components_wrote_is_what_passes(scene: Scene, tmp_path: Path) -> N
         steered.cli("app", "sync", scene.name, "--timeout", "50")
         push(steered)
         until(lambda: sets.keys(scene.name) - applied, what="the set is asked")
+        until(lambda: names.NOTIFIED in applications.keys(scene.name), what="a notification was sent")
         written = (applications.keys(scene.name) | sets.keys(scene.name)) - applied
 
-    assert written == set(PASSING_ANNOTATIONS) - BY_NOTIFICATIONS
+    assert written == set(PASSING_ANNOTATIONS)
