@@ -25,6 +25,7 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("cli.commands.demo", "Show what exists, on clusters inside this process."),
     "doctor": ("cli.commands.doctor", "Look at an installation: is it well, and what to do where not."),
     "explain": ("cli.commands.explain", "Tell why a project, an account or a mark is what it is."),
+    "ha": ("cli.commands.ha", "A pair of principals: status, promote, demote, resume."),
     "inject": ("cli.commands.inject", "Put sidecars into manifests, as the webhook would."),
     "installation-id": ("cli.commands.installation_id", "Show or set the installation id of Argo CD."),
     "match": ("cli.commands.match", "Try patterns the way Argo CD would."),

@@ -13,7 +13,7 @@ MESSAGE_LIMIT = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeEvent:
-    """A warning about an object; it stands in that object's namespace."""
+    """About an object; it stands in that object's namespace."""
 
     reason: str
     message: str
@@ -22,6 +22,7 @@ class KubeEvent:
     name: str
     api_version: str = ""
     """Empty where it is not known."""
+    is_warning: bool = True
 
 
 async def write_event(store: Store, event: KubeEvent, *, component: str, now: datetime) -> None:
@@ -36,7 +37,7 @@ def _body(event: KubeEvent, *, component: str, now: datetime) -> Object:
         "involvedObject": {"apiVersion": event.api_version, **about} if event.api_version else about,
         "reason": event.reason,
         "message": redacted_text(event.message)[:MESSAGE_LIMIT],
-        "type": "Warning",
+        "type": "Warning" if event.is_warning else "Normal",
         "source": {"component": component},
         "firstTimestamp": moment,
         "lastTimestamp": moment,

@@ -23,6 +23,12 @@ log = logs.get_logger()
 _JITTER = 1.2
 
 
+def uptime() -> float:
+    """A monotonic clock that goes on while the machine is suspended, where the system has one."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if clock is None else time.clock_gettime(clock)
+
+
 def _wall_clock() -> datetime:
     return datetime.now(UTC)
 
@@ -58,7 +64,7 @@ class Election:
         namespace: str,
         identity: str,
         timing: LeaseTiming | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = uptime,
         wall_clock: Callable[[], datetime] = _wall_clock,
         random: randomness.Random | None = None,
     ) -> None:
@@ -73,6 +79,7 @@ class Election:
         self._random = random or randomness.Random()  # noqa: S311  spreads retries, keeps no secret
         self._lease: Object | None = None
         self._observed = clock()
+        self._seen_alive: float | None = None
         self._leads_until: float | None = None
         self._leading = asyncio.Event()
         self._context = {logs.KIND: "Lease", logs.NAMESPACE: namespace, logs.NAME: name, "identity": identity}
@@ -88,6 +95,11 @@ class Election:
     def leader(self) -> str:
         """Whoever holds the lease as far as we have seen."""
         return str(self._spec.get("holderIdentity") or "")
+
+    @property
+    def was_handed_over(self) -> bool:
+        """Another candidate was seen to renew the lease, or to give it back, not much more than a lease ago."""
+        return self._seen_alive is not None and self._clock() - self._seen_alive < 2 * self._timing.duration
 
     async def leading(self) -> None:
         """Returns when this candidate leads; bound it."""
@@ -161,6 +173,8 @@ class Election:
         """Only a change of the record starts its time again."""
         if self._lease is None or lease["spec"] != self._spec:
             self._observed = self._clock()
+            if self._lease is not None and self.leader not in {"", self._identity}:
+                self._seen_alive = self._observed
         self._lease = lease
 
     @property

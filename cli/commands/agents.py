@@ -24,8 +24,9 @@ from cli.fleet_view import (
     status_line,
     trouble_line,
 )
-from cli.options import combined
+from cli.options import combined, format_option
 from cli.options.agent_joining import check_joining, is_joining, joining_options, print_joining
+from cli.options.cluster import ask, cluster_options
 from cli.options.fleet import (
     JSON_VERSION,
     KEY_TYPE,
@@ -42,7 +43,7 @@ from cli.options.principal_pages import principal_page_options
 from cli.output import show_list
 from kube.errors import UnavailableError
 from kube.live import LiveStore
-from sidecars.fleet.agents import Fleet, Registered, Trouble, fingerprint_of
+from sidecars.fleet.agents import Fleet, Registered, Trouble, fingerprint_of, forget_epochs
 from sidecars.fleet.pki import LEAF_LIFETIME
 from sidecars.fleet.principal_client import NOBODY, ask_principal
 from sidecars.wire.auth.blocklist import Blocklist
@@ -237,6 +238,26 @@ def _with_certificates(
         return fingerprints
 
     return on_principal(given, acted)
+
+
+@command.command("forget-epoch")
+@cluster_options
+@format_option(text="For people or for programs.")
+@click.option(
+    "--namespace",
+    "-n",
+    default=names.DEFAULT_NAMESPACE,
+    show_default=True,
+    help="The agent's namespace on its own cluster.",
+)
+def forget_epoch_command(**given: Any) -> None:
+    """Let the agent of this cluster obey a principal with a lower epoch than it has obeyed before.
+
+    For a pair whose records were lost. A principal that was deposed could be obeyed again.
+    """
+    forgotten = ask(given, lambda store: forget_epochs(store, namespace=given["namespace"]))
+    lines = [f"pair {pair}: epoch {epoch} forgotten" for pair, epoch in forgotten.items()]
+    show(given, lines=lines or ["nothing was remembered"], forgotten=forgotten)
 
 
 @command.command("remove")

@@ -14,6 +14,7 @@ from argocd.agents.routing import AgentMapping
 from certs.folder import read
 from certs.sources import Generated, Joined, LoadedSource, secret_data
 from cli.options import combined
+from cli.options.high_availability import ha_options, ha_settings
 from cli.options.redis import redis_proxy, redis_proxy_options
 from cli.options.sidecar import (
     PATH,
@@ -40,7 +41,7 @@ from tiphys.errors import CallError
 FLAGS = Flags("ARGOCD_PRINCIPAL")
 JWT_FIELD = "jwt.key"
 
-# What this version does not do: proxies, WebSocket, replication, other TLS than 1.3, tracing.
+# What this version does not do: proxies, WebSocket, other TLS than 1.3, tracing.
 UNUSED = (
     ("full-detail", "FULL_DETAIL"),
     ("pprof-port", "PPROF_PORT"),
@@ -53,12 +54,7 @@ UNUSED = (
     ("otlp-address", "OTLP_ADDRESS"),
     ("otlp-insecure", "OTLP_INSECURE"),
     ("self-registration-client-cert-secret", "SELF_REGISTRATION_CLIENT_CERT_SECRET"),
-    ("ha-enabled", "HA_ENABLED"),
-    ("ha-preferred-role", "HA_PREFERRED_ROLE"),
-    ("ha-peer-address", "HA_PEER_ADDRESS"),
     ("ha-failover-timeout", "HA_FAILOVER_TIMEOUT"),
-    ("ha-admin-port", "HA_ADMIN_PORT"),
-    ("ha-allowed-replication-clients", "HA_ALLOWED_REPLICATION_CLIENTS"),
     ("ha-replication-initial-ack-timeout", "HA_REPLICATION_INITIAL_ACK_TIMEOUT"),
 )
 
@@ -202,6 +198,7 @@ OPTIONS = combined(
         " or waits at the agents.",
     ),
     redis_proxy_options(FLAGS),
+    ha_options(FLAGS),
     FLAGS.log_and_cluster_options(),
     FLAGS.unused(UNUSED),
     FLAGS.unused(
@@ -274,6 +271,7 @@ async def serving(store: Store, given: dict[str, Any], method: Method) -> Princi
         resources=_resources(store, given),
         passwords=Path(given["auth"].partition(":")[2]) if method.name == "userpass" else None,
         runtime=runtime(given["queue_bytes"]),
+        ha=ha_settings(given),
     )
 
 

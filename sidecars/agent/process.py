@@ -9,6 +9,7 @@ from certs.sources import LoadedSource
 from kube.live import LiveStore
 from kube.store import Store
 from sidecars.agent.agent import Agent
+from sidecars.agent.epochs import EpochMemory
 from sidecars.agent.live_objects import LiveObjects
 from sidecars.agent.settings import AgentSettings
 from sidecars.metrics import argocd_agent
@@ -65,7 +66,8 @@ class AgentProcess:
         agent = self._agent = Agent(self._store, settings=serving.settings, runtime=serving.runtime)
         api = self._store.raw if isinstance(self._store, LiveStore) else None
         live_objects = LiveObjects(self._store, api, agent=agent)
-        dialing = serving.dialing
+        epochs = EpochMemory(self._store, namespace=serving.settings.namespace)
+        dialing = replace(serving.dialing, admit=epochs.admit)
         if serving.source is not None:
             dialing = replace(dialing, material=await sources.first(serving.source))
         reconnecting = Reconnector(dialing, changed=self._noted)

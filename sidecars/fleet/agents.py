@@ -275,6 +275,15 @@ def _proxy_certificate(config: bytes, *, where: str) -> Certificate | None:
         return None
 
 
+async def forget_epochs(store: Store, *, namespace: str) -> dict[str, str]:
+    """Of the agent in this namespace, on its own cluster; what it had kept."""
+    held = await queries.find(store, CONFIG_MAPS, name=names.AGENT_EPOCHS, namespace=namespace)
+    if held is None:
+        return {}
+    await store.delete(CONFIG_MAPS, name=names.AGENT_EPOCHS, namespace=namespace)
+    return {pair: str(epoch) for pair, epoch in mapping(held, "data").items()}
+
+
 def fingerprint_of(pem: bytes, *, origin: str) -> str:
     try:
         return fingerprint(x509.load_pem_x509_certificate(pem))

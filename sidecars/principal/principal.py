@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 
 from argocd import names
 from argocd.agents.vocabulary import Mode
@@ -16,6 +17,7 @@ from sidecars.delivery.session import Ending, Stream
 from sidecars.metrics import argocd_agent
 from sidecars.mirroring.drift import GUARDED_BYTES, DriftGuard
 from sidecars.mirroring.inventories import SPECS
+from sidecars.mirroring.kinds import SyncedKind
 from sidecars.mirroring.link import Link, Runtime
 from sidecars.mirroring.resync_events import ROUND_INTERVALS, ResyncEvents
 from sidecars.mirroring.workqueue import WorkQueue
@@ -26,6 +28,7 @@ from sidecars.principal.incoming import PrincipalIncoming
 from sidecars.principal.link_handler import PrincipalLinkHandler
 from sidecars.principal.outgoing import PrincipalOutgoing, Sender
 from sidecars.principal.resync import PrincipalResync
+from sidecars.principal.roles.held import HeldObjects
 from sidecars.principal.settings import PrincipalSettings
 from sidecars.principal.state import HubState
 from sidecars.principal.stream_turns import StreamTurns
@@ -35,6 +38,8 @@ from tiphys.errors import SurroundingsError
 
 IDENTITY = "argocd-agent-principal-identity"
 IDENTITY_KEY = "principal-uid"
+# Until an agent has written the identity of a new principal to all it has, and its own caches know it.
+SETTLING_SECONDS = 30.0
 
 log = logs.get_logger()
 
@@ -69,9 +74,10 @@ class Principal:
         cut: Callable[[str, str], None] = lambda _agent, _reason: None,
         hub_state: HubState | None = None,
         requests: Requests | None = None,
+        promoted: bool = False,
     ) -> None:
         """`cut` ends the streams of an agent that is no longer one of ours. A `hub_state` is its owner's, who runs its
-        caches: they are warm when a standby is promoted.
+        caches: they are warm when a standby is promoted. One that was `promoted` may lack what its agents have.
         """
         self.settings = settings
         self._runtime = runtime or Runtime()
@@ -90,6 +96,8 @@ class Principal:
             writer=writer, workqueue=self._workqueue, limit=GUARDED_BYTES, undone=self.record.undone
         )
         sender = Sender(self.known_agents, principal_uid=principal_uid, namespace=settings.namespace)
+        self.held = HeldObjects(holding=promoted)
+        self._promoted = promoted
         self._outgoing = PrincipalOutgoing(
             self.hub_state,
             self.known_agents,
@@ -103,6 +111,7 @@ class Principal:
             sender=sender,
             guard=self.guard,
             events=ResyncEvents(source="", new_id=self._runtime.new_id),
+            held=self.held,
         )
         self._incoming = PrincipalIncoming(
             store,
@@ -123,6 +132,10 @@ class Principal:
             *self.record.begin(),
             self.hub_state.clusters.subscribe(self._cluster_changed),
             self.hub_state.modes.subscribe(lambda _old, _new: self._modes_changed()),
+            *(
+                cache.subscribe(partial(self._saw_go, kind))
+                for kind, cache in self.hub_state.told_to_agents.items()
+            ),
         ]
         try:
             async with asyncio.TaskGroup() as group:
@@ -147,6 +160,27 @@ class Principal:
         for link in links:
             link.inbox.stop_intake()
         await asyncio.gather(*(link.inbox.settled() for link in links))
+
+    def _saw_go(self, kind: SyncedKind, old: Object | None, new: Object | None) -> None:
+        if new is None:
+            name, namespace = text(old, "metadata", "name"), text(old, "metadata", "namespace")
+            self.held.saw_go(kind=kind.resource.kind, namespace=namespace, name=name)
+
+    def release(self, agent: str) -> int:
+        """What was held back is left to the comparison now: of one agent, or of all of them."""
+        count = self.held.release(agent)
+        for known in self.known_agents:
+            if agent in {"", known.name}:
+                self._compare_again(known)
+        return count
+
+    def _compare_again(self, agent: KnownAgent) -> None:
+        if not agent.link.connected or self.known_agents.get(agent.name) is not agent:
+            return
+        if not agent.link.compares:
+            self._resync.ask_now_and_then(agent)
+        elif agent.mode is Mode.MANAGED:
+            agent.link.compare(SPECS)
 
     async def serve(
         self,
@@ -180,6 +214,12 @@ class Principal:
         argocd_agent.CONNECTED_AGENTS.inc()
         connection = self.record.connected(name, certificate_end=certificate_end, extensions=extensions)
         why = "the stream broke"
+        # An agent of argocd-agent's undoes a new principal's first change, and no second one might come.
+        again = (
+            asyncio.get_running_loop().call_later(SETTLING_SECONDS, self._compare_again, agent)
+            if self._promoted
+            else None
+        )
         try:
             self._resync.greet(agent)
             asyncio.get_running_loop().call_soon(
@@ -189,6 +229,8 @@ class Principal:
             why = ending.value
         finally:
             argocd_agent.CONNECTED_AGENTS.dec()
+            if again is not None:
+                again.cancel()
             self.requests.disconnected(name)
             self.record.disconnected(name, connection, why)
         log.info("agent disconnected", **{logs.AGENT: name, logs.REASON: ending.value})

@@ -12,6 +12,7 @@ from certs.folder import changes
 from certs.key_pair import Material
 from certs.sources import LoadedSource
 from kube.cache import Cache
+from kube.guarded import GuardedStore
 from kube.projections import whole
 from kube.resources import CONFIG_MAPS
 from kube.store import Object, Store
@@ -19,13 +20,14 @@ from sidecars.delivery.timing import Budget
 from sidecars.metrics.per_peer import principal_figures
 from sidecars.mirroring.link import Link, Runtime
 from sidecars.principal import agent_status
-from sidecars.principal.active import ActivePrincipal
 from sidecars.principal.fleet_page.page import FleetPage
 from sidecars.principal.metrics import PrincipalMetrics
 from sidecars.principal.principal import Principal, identity
 from sidecars.principal.proxies.redis_proxy import PrincipalRedis
 from sidecars.principal.proxies.resource_port import ResourcePort, ResourcePortOptions
 from sidecars.principal.registration import RegistrationGate
+from sidecars.principal.roles.active import ActivePrincipal
+from sidecars.principal.roles.paired import PairedPrincipal, PairSurroundings
 from sidecars.principal.settings import QUEUE_BYTES, PrincipalSettings
 from sidecars.principal.state import SYNC_SECONDS, HubState
 from sidecars.process.leadership import Leadership, ReplicaOptions
@@ -33,6 +35,8 @@ from sidecars.process.page_access import PageAccess
 from sidecars.process.serving_gate import OPEN, STARTING, STOPPING, ServingGate
 from sidecars.proxies.redis.listener import RedisProxyOptions
 from sidecars.proxies.requests import Requests
+from sidecars.replication.control.settings import HaSettings
+from sidecars.replication.states import HaState
 from sidecars.wire.auth.authenticator import Gate, Rules
 from sidecars.wire.auth.blocklist import Blocklist
 from sidecars.wire.auth.methods import Method
@@ -48,6 +52,7 @@ from tiphys import logs
 from tiphys.errors import CallError, SurroundingsError, TiphysError
 from tiphys.http_server import HttpPage
 
+HA_STATE_HEADER = "X-HA-State"
 VERSION = "0.9.0"
 """argocd-agent's, whose protocol this is: a Go agent lets its version be decided by this."""
 
@@ -82,6 +87,8 @@ class PrincipalOptions(ReplicaOptions):
     passwords: Path | None = None
     """The file of a method with passwords, which is followed."""
     runtime: Runtime = field(default_factory=lambda: runtime(QUEUE_BYTES))
+    ha: HaSettings | None = None
+    """None: not one of a pair."""
 
 
 class PrincipalProcess:
@@ -91,7 +98,8 @@ class PrincipalProcess:
         self._store = store
         self._serving = serving
         self.server: Server | None = None
-        self.gate = ServingGate(STARTING)
+        self.gate = ServingGate(STARTING if serving.ha is None else HaState.RECOVERING.value)
+        self.pair: PairedPrincipal | None = None
         self._active: ActivePrincipal | None = None
         self.redis: PrincipalRedis | None = None
         self.listening = asyncio.Event()
@@ -127,12 +135,22 @@ class PrincipalProcess:
     async def _work(self) -> None:
         serving = self._serving
         namespace = serving.settings.namespace
-        uid = await identity(self._store, namespace=namespace, new_id=fresh_id)
-        hub_state = HubState(self._store, settings=serving.settings, timing=serving.runtime.timing)
+        store: Store = (
+            self._store if serving.ha is None else GuardedStore(self._store, self._leadership.may_write)
+        )
+        uid = await identity(store, namespace=namespace, new_id=fresh_id)
+        hub_state = HubState(store, settings=serving.settings, timing=serving.runtime.timing)
         material = await sources.first(serving.source) if serving.source is not None else None
-        gate = RegistrationGate(self._store, hub_state, serving=self.gate)
+        reserved = serving.ha.allowed_clients if serving.ha is not None else frozenset()
+        gate = RegistrationGate(store, hub_state, serving=self.gate, reserved=reserved)
         rules = self._rules(gate, material)
-        server = self.server = Server(self._listening(material), rules, self._serve_stream)
+        pair = self.pair = self._paired(store, hub_state, uid, rules, material)
+        server = self.server = Server(
+            self._listening(material),
+            rules,
+            self._serve_stream,
+            services=() if pair is None else pair.services,
+        )
         if serving.redis is not None:
             self.redis = PrincipalRedis(
                 serving.redis, hub_state, trust=rules.trust, principal=lambda: self.principal
@@ -140,7 +158,9 @@ class PrincipalProcess:
             self._requests.arrivals = [self.redis.came]
             await self.redis.load()
         active = self._active = ActivePrincipal(
-            partial(self._principal, hub_state, uid), sessions=server.sessions
+            partial(self._principal, store, hub_state, uid),
+            sessions=server.sessions,
+            announce=lambda epoch, name: server.announce(epoch=epoch, pair=name),
         )
         PrincipalMetrics(hub_state).begin()
         try:
@@ -151,33 +171,66 @@ class PrincipalProcess:
                 if self.resources is not None:
                     group.create_task(self.resources.run(), name="resource proxy")
                 await hub_state.synced()
-                await active.start()
-                self.gate.state = OPEN
+                if pair is None:
+                    await active.start()
+                    self.gate.state = OPEN
                 self.port = await server.start()
                 self.listening.set()
                 log.info("listening for agents", **{logs.COUNT: self.port})
                 if self.redis is not None:
                     group.create_task(self.redis.run(), name="Redis proxy")
+                if pair is not None:
+                    pair.attach(active)
+                    group.create_task(pair.run(), name="pair")
                 if serving.passwords is not None:
                     group.create_task(self._follow_passwords(serving.passwords, server), name="passwords")
                 if serving.source is not None and material is not None:
-                    following = sources.follow(serving.source, server.swap_material, held=material)
+                    following = sources.follow(serving.source, self._swap_material, held=material)
                     group.create_task(following, name="certificates")
         finally:
             self.listening.clear()
-            self.gate.state = STOPPING
-            self._active = self.redis = None
+            self.gate.state = STOPPING if pair is None else HaState.RECOVERING.value
+            self._active = self.redis = self.pair = None
             await server.stop()
 
-    def _principal(self, hub_state: HubState, uid: str) -> Principal:
+    def _paired(
+        self, store: Store, hub_state: HubState, uid: str, rules: Rules, material: Material | None
+    ) -> PairedPrincipal | None:
+        serving = self._serving
+        if serving.ha is None:
+            return None
+        if material is None or rules.trust is None or serving.method.name != "mtls":
+            raise CallError("--ha-enabled: replication requires mTLS: use --auth mtls:<pattern>")
+        there = PairSurroundings(
+            store=store,
+            hub_state=hub_state,
+            principal=uid,
+            gate=self.gate,
+            timing=serving.runtime.timing,
+            new_id=serving.runtime.new_id,
+            material=material,
+            trust=rules.trust,
+            method=serving.method,
+            handed_over=lambda: self._leadership.was_handed_over,
+        )
+        return PairedPrincipal(serving.ha, there)
+
+    async def _swap_material(self, material: Material) -> None:
+        if self.server is not None:
+            await self.server.swap_material(material)
+        if self.pair is not None:
+            self.pair.swap_material(material)
+
+    def _principal(self, store: Store, hub_state: HubState, uid: str, promoted: bool) -> Principal:  # noqa: FBT001
         return Principal(
-            self._store,
+            store,
             settings=self._serving.settings,
             principal_uid=uid,
             runtime=self._serving.runtime,
             cut=self._cut,
             hub_state=hub_state,
             requests=self._requests,
+            promoted=promoted,
         )
 
     def _link_of(self, agent: str) -> Link | None:
@@ -304,7 +357,13 @@ class PrincipalProcess:
         return found
 
     def _alive(self) -> HttpPage:
-        return HttpPage(b"ok\n")
+        if self._serving.ha is None:
+            return HttpPage(b"ok\n")
+        state = {HA_STATE_HEADER: self.gate.state}
+        if self.gate.is_open:
+            return HttpPage(b"", headers=state)
+        words = f"HA state: {self.gate.state} - not accepting traffic\n"
+        return HttpPage(words.encode(), status=503, headers=state)
 
     def _agents(self) -> HttpPage:
         """What `tiphys agents list` asks; only the one that works knows."""
@@ -312,7 +371,8 @@ class PrincipalProcess:
 
     def _ready(self) -> HttpPage:
         if self.listening.is_set():
-            return HttpPage(b"serving agents\n")
+            words = "serving agents" if self.gate.is_open else f"standing by: {self.gate.state}"
+            return HttpPage(f"{words}\n".encode())
         return HttpPage(f"{self._waits()}\n".encode(), status=503)
 
     def _waits(self) -> str:

@@ -23,7 +23,16 @@ LONGEST_VERSION = 40
 class RegistrationGate:
     """`sidecars.wire.auth.authenticator.Gate`: each answer is a reason to refuse, or None."""
 
-    def __init__(self, store: Store, hub_state: HubState, *, serving: ServingGate) -> None:
+    def __init__(
+        self,
+        store: Store,
+        hub_state: HubState,
+        *,
+        serving: ServingGate,
+        reserved: frozenset[str] = frozenset(),
+    ) -> None:
+        """`reserved` are names of principals: who has such a certificate is no agent."""
+        self._reserved = reserved
         self._store = store
         self._hub_state = hub_state
         self._serving = serving
@@ -33,7 +42,8 @@ class RegistrationGate:
         if not self._serving.is_open:
             return f"not able to tell: {self._serving.state}"
         objection = self._unknown(admission.agent)
-        if objection is not None and self._hub_state.settings.register_agents:
+        may_register = self._hub_state.settings.register_agents and admission.agent not in self._reserved
+        if objection is not None and may_register:
             objection = await self._register(admission.agent, admission.mode)
         if objection is not None:
             return objection
@@ -84,6 +94,8 @@ class RegistrationGate:
     def _unknown(self, agent: str) -> str | None:
         if agent == self._hub_state.settings.namespace:
             return "the agent is named like the principal's namespace"
+        if agent in self._reserved:
+            return "the agent is named like a principal of the pair"
         if not self._hub_state.clusters.find("agent", agent):
             return f"no cluster Secret has the label {names.AGENT_NAME}={agent}"
         return None

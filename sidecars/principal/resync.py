@@ -31,6 +31,7 @@ from sidecars.principal.agents import KnownAgent
 from sidecars.principal.incoming import RefusedEventError
 from sidecars.principal.operations import place_of
 from sidecars.principal.outgoing import Sender, refreshed
+from sidecars.principal.roles.held import HeldObjects
 from sidecars.principal.state import HubState
 from sidecars.wire.events import Event
 from tiphys import logs
@@ -42,12 +43,19 @@ log = logs.get_logger()
 
 class PrincipalResync(Resync[KnownAgent]):
     def __init__(
-        self, hub_state: HubState, *, sender: Sender, guard: DriftGuard, events: ResyncEvents
+        self,
+        hub_state: HubState,
+        *,
+        sender: Sender,
+        guard: DriftGuard,
+        events: ResyncEvents,
+        held: HeldObjects,
     ) -> None:
         super().__init__(side=Side.PRINCIPAL, events=events)
         self._hub_state = hub_state
         self._sender = sender
         self._guard = guard
+        self._held = held
 
     def greet(self, agent: KnownAgent) -> None:
         """A stream begins: what is found out here waits in the outbox for it."""
@@ -115,10 +123,15 @@ class PrincipalResync(Resync[KnownAgent]):
             expected = self._hub_state.expected(agent.name, kind, name, namespace)
             message = Message.CREATE if difference.theirs is None else Message.SPEC_UPDATE
             if expected is None:
-                gone = {"metadata": {"name": name, "namespace": namespace or agent.name}}
-                self._tell(agent, Message.DELETE, kind, gone)
+                if not self._holds(agent, kind, name, namespace):
+                    gone = {"metadata": {"name": name, "namespace": namespace or agent.name}}
+                    self._tell(agent, Message.DELETE, kind, gone)
             else:
                 self._tell(agent, message, kind, expected)
+
+    def _holds(self, agent: KnownAgent, kind: SyncedKind, name: str, namespace: str) -> bool:
+        home = namespace or agent.name if kind is APPLICATION else self._hub_state.settings.namespace
+        return self._held.holds(agent.name, kind=kind.resource.kind, namespace=home, name=name)
 
     # Resync messages of agents that do not compare.
 
@@ -151,6 +164,12 @@ class PrincipalResync(Resync[KnownAgent]):
         peer.round.asked(self._hub_state.naming(Mode.MANAGED).key(kind, request.name, namespace=namespace))
         expected = self._hub_state.expected(peer.name, kind, request.name, namespace)
         message = answer_to(request, expected)
+        if (
+            message is Message.DELETE
+            and expected is None
+            and self._holds(peer, kind, request.name, namespace)
+        ):
+            return
         if message is not None:
             self._tell(peer, message, kind, expected if expected is not None else what_is_gone(request))
 

@@ -93,6 +93,15 @@ class HubState:
         known = (self.projects, self.applications, self.repositories, self.gpg_keys, self.clusters)
         return known if self.settings.trust_agent_mode else (*known, self.modes)
 
+    @property
+    def told_to_agents(self) -> dict[SyncedKind, Cache[Object]]:
+        return {
+            APPLICATION: self.applications,
+            PROJECT: self.projects,
+            REPOSITORY: self.repositories,
+            GPG_KEYS: self.gpg_keys,
+        }
+
     def _count(self, old: Object | None, new: Object | None) -> None:
         self.changes += 1
         if new is None:

@@ -75,6 +75,15 @@ class Leadership:
         leader = "" if self._election.is_leading else self._election.leader
         return f"waiting for the Lease that {leader} holds" if leader else ""
 
+    @property
+    def was_handed_over(self) -> bool:
+        """Another replica was at work a moment ago."""
+        return self._election.was_handed_over
+
+    def may_write(self) -> str:
+        """Why not; by the clock, whatever this process believed before it was paused."""
+        return "" if self._election.is_leading else "this replica does not hold the Lease any more"
+
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
         async with asyncio.TaskGroup() as group:
             if self._options.health_port is not None:

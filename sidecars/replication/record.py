@@ -64,6 +64,8 @@ class HaRecord:
     """
     history: str = ""
     """Of the log since it became active; sequences of two histories say nothing about each other."""
+    holding: bool = False
+    """Since a promotion: what only agents know is left alone until an operator, or the old primary, has spoken."""
     peer: str = ""
     peer_epoch: int = 0
     step: str = ""
@@ -152,6 +154,7 @@ class RecordStore:
                 "servedEpoch": str(record.served_epoch),
                 "parity": "" if record.parity is None else str(record.parity),
                 "history": record.history,
+                "holding": str(record.holding).lower(),
                 "peer": record.peer,
                 "peerEpoch": str(record.peer_epoch),
                 "step": record.step,
@@ -177,6 +180,7 @@ def read_record(held: Object) -> HaRecord:
             served_epoch=_epoch(data, "servedEpoch"),
             parity=_parity(text(data, "parity")),
             history=text(data, "history"),
+            holding=text(data, "holding") == "true",
             peer=text(data, "peer"),
             peer_epoch=_epoch(data, "peerEpoch"),
             step=text(data, "step"),

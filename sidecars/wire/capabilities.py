@@ -3,6 +3,7 @@
 A peer that announces nothing is spoken to in plain argocd-agent.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ VERSION_PREFIX = "argocd-agent-"
 """Stands before a version that an end tells of itself."""
 EXTENSIONS_KEY = "tiphys-extensions"
 EPOCH_KEY = "tiphys-epoch"
+PAIR_KEY = "tiphys-pair"
 LIMIT_KEY = "tiphys-max-message-bytes"
 
 BATCHES = "batches"
@@ -28,6 +30,8 @@ OURS = frozenset({BATCHES, RANGES, REQUESTS})
 # A dozen names; more is no announcement of ours.
 MAX_LENGTH = 256
 _MAX_NUMBER = 2**63 - 1
+# Also the key of a ConfigMap.
+_PAIR = re.compile(r"[-A-Za-z0-9]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,8 @@ class Capabilities:
     extensions: frozenset[str] = frozenset()
     epoch: int = 0
     max_message_bytes: int = 0
+    pair: str = ""
+    """Of principals; an epoch counts within it."""
 
     @classmethod
     def of(cls, metadata: Mapping[str, Sequence[str]]) -> "Capabilities":
@@ -45,14 +51,16 @@ class Capabilities:
         epoch, limit = _number(metadata, EPOCH_KEY), _number(metadata, LIMIT_KEY)
         if len(names) > MAX_LENGTH or epoch > _MAX_NUMBER or limit > _MAX_NUMBER:
             return cls()
-        return cls(frozenset(filter(None, (name.strip() for name in names.split(",")))), epoch, limit)
+        extensions = frozenset(filter(None, (name.strip() for name in names.split(","))))
+        pair = "".join(metadata.get(PAIR_KEY, ())[:1])
+        return cls(extensions, epoch, limit, pair if _PAIR.fullmatch(pair) else "")
 
     def metadata(self) -> list[tuple[str, str]]:
         if not self.extensions:
             return []
         pairs = [(EXTENSIONS_KEY, ",".join(sorted(self.extensions)))]
         if EPOCH in self.extensions:
-            pairs.append((EPOCH_KEY, str(self.epoch)))
+            pairs += [(EPOCH_KEY, str(self.epoch)), (PAIR_KEY, self.pair)]
         if self.max_message_bytes:
             pairs.append((LIMIT_KEY, str(self.max_message_bytes)))
         return pairs

@@ -5,7 +5,8 @@ that another has served under a higher epoch stops at once and writes afterwards
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from sidecars.replication.control.fence import Fence, FenceReport
 from sidecars.replication.control.parts import ActivePart, ReplicaPart, SourcePart
@@ -32,7 +33,7 @@ FENCE_INTERVAL_SECONDS = 30.0
 # An operator waits for the answer; another change of role takes seconds.
 TURN_SECONDS = 60.0
 # Of a fence that stands; one that does not is known to by now.
-CHECK_SECONDS = 2.0
+CHECK_SECONDS = 1.0
 _RETRY_SECONDS = 1.0
 
 log = logs.get_logger()
@@ -47,7 +48,7 @@ class HaController:
         *,
         settings: HaSettings,
         fence: Fence,
-        ask: "Callable[[], asyncio.Future[PeerAnswer]] | None",
+        ask: Callable[[], Awaitable[PeerAnswer]] | None,
         handed_over: Callable[[], bool] = lambda: False,
     ) -> None:
         """`ask` is None where no peer is configured. `handed_over`: another replica of this principal was seen at work
@@ -65,6 +66,7 @@ class HaController:
         self._turn = asyncio.Lock()
         self._something_heard = asyncio.Event()
         self._fence_due = asyncio.Event()
+        self._peer_due = asyncio.Event()
 
     def attach(self, *, active: ActivePart, source: SourcePart, replica: ReplicaPart) -> None:
         """Before `run`: these know their controller too."""
@@ -119,7 +121,7 @@ class HaController:
         if differences(self.handshake, theirs):
             return
         self.view, self.asked_at = PeerView(handshake=theirs), self.timing.monotonic()
-        if self.role.is_news(theirs):
+        if self.role.is_news(theirs) or self.role.state is HaState.RECOVERING:
             self._something_heard.set()
 
     async def _follow_what_is_heard(self) -> None:
@@ -128,6 +130,7 @@ class HaController:
             self._something_heard.clear()
             try:
                 async with self._turn:
+                    await self._decide(self.view)
                     await self._note_peer()
             except TiphysError as error:
                 log.warning("what the peer said is not recorded yet", **{logs.ERROR: str(error)})
@@ -183,11 +186,23 @@ class HaController:
 
     async def _watch_peer(self) -> None:
         while self._ask_peer is not None:
-            await asyncio.sleep(ASK_INTERVAL_SECONDS * self.timing.random.uniform(0.8, 1.2))
+            self._peer_due.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(ASK_INTERVAL_SECONDS * self.timing.random.uniform(0.8, 1.2)):
+                    await self._peer_due.wait()
             view = await self._ask()
-            if self.role.state is HaState.RECOVERING:
-                async with self._turn:
-                    await self._decide(view)
+            async with self._turn:
+                await self._decide(view)
+                await self._release_when_equal()
+
+    async def _release_when_equal(self) -> None:
+        """The old primary has followed to equal digests: there is nothing of it that is not known here."""
+        role, record = self.role, self.role.record
+        if role.state is not HaState.ACTIVE or record is None or not record.holding:
+            return
+        if any(each.digests_equal and all(each.digests_equal.values()) for each in role.source.replicas()):
+            with suppress(TiphysError):  # asked again with the next answer
+                await self._release("", Word(who=OURSELVES, why="the replica has equal digests"))
 
     # The fence.
 
@@ -264,6 +279,7 @@ class HaController:
                 await self._take_back(word)
                 raise
             FAILOVERS.inc()
+            self._peer_due.set()  # whoever still serves hears of the epoch at once
             return role.state
 
     async def _promote(self, word: Word, *, fenced: bool) -> None:
@@ -277,7 +293,7 @@ class HaController:
             self.fence_report = await self._fence.prove(record)
             if not self.fence_report.stands:
                 raise RefusedRoleChangeError(f"promotion taken back: {self.fence_report.problem}")
-        await role.serve(record.epoch, who=word.who, why=why, what=what, figures=standing)
+        await role.serve(record.epoch, who=word.who, why=why, what=what, figures=standing, holding=True)
 
     async def _take_back(self, word: Word) -> None:
         """Nobody was served: the epoch is spent, and nothing else has happened."""
@@ -346,7 +362,16 @@ class HaController:
 
     async def release(self, agent: str, word: Word) -> int:
         async with asyncio.timeout(TURN_SECONDS), self._turn:
-            count = self.role.active.release(agent)
-            whose = f"of {agent}" if agent else "of all agents"
-            await self.role.note(who=word.who, why=word.why, what=f"released {count} held objects {whose}")
-            return count
+            if self.role.state is not HaState.ACTIVE:
+                raise RefusedRoleChangeError(
+                    f"only an active one holds objects; this one is {self.role.state}"
+                )
+            return await self._release(agent, word)
+
+    async def _release(self, agent: str, word: Word) -> int:
+        """The record first: a restart must not hold what was released, nor release what is held."""
+        role = self.role
+        whose = f"of {agent}" if agent else "of all agents"
+        holding = role.held_record().holding and bool(agent)
+        await role.note(who=word.who, why=word.why, what=f"released held objects {whose}", holding=holding)
+        return role.active.release(agent)

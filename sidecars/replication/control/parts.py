@@ -4,11 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from sidecars.replication.primary.source import ReplicaStatus
+from sidecars.replication.standby.follower import FollowerProgress
+
 
 class ActivePart(Protocol):
     """Agents, served."""
 
-    async def start(self, *, epoch: int, pair: str) -> None: ...
+    async def start(self, *, epoch: int, pair: str, promoted: bool) -> None:
+        """`promoted`: agents may have what this principal has never heard of."""
+        ...
 
     async def stop(self, *, reason: str) -> None:
         """Nothing more is taken, what was taken is written, streams end, everything is forgotten."""
@@ -42,24 +47,9 @@ class SourcePart(Protocol):
     @property
     def last_sequence(self) -> int: ...
 
-    def replicas(self) -> Sequence[Any]: ...
+    def replicas(self) -> Sequence[ReplicaStatus]: ...
 
     def digests(self) -> Mapping[str, str]: ...
-
-
-class FollowerProgressLike(Protocol):
-    history: str
-    seen: int
-    applied: int
-    synced_once: bool
-    digests_equal: Mapping[str, bool]
-    compared_seconds: float | None
-    held_deletions: Mapping[str, int]
-    missing: int
-    problem: str
-
-    @property
-    def dead_letters(self) -> Sequence[Any]: ...
 
 
 class ReplicaPart(Protocol):
@@ -73,7 +63,7 @@ class ReplicaPart(Protocol):
         """Returns when every write in flight has ended."""
         ...
 
-    def progress(self) -> FollowerProgressLike: ...
+    def progress(self) -> FollowerProgress: ...
 
     def accept_deletions(self, kind: str) -> int: ...
 

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from sidecars.replication.control.fence import FenceReport
-from sidecars.replication.control.parts import FollowerProgressLike
 from sidecars.replication.control.start import PeerView
 from sidecars.replication.record import HaRecord, HaRole
+from sidecars.replication.standby.follower import FollowerProgress
 from sidecars.replication.states import HaState
 from tiphys.errors import CallError
 
@@ -25,7 +25,7 @@ class Word:
 
 
 def objections(
-    record: HaRecord, progress: FollowerProgressLike, peer: PeerView | None, fence: FenceReport
+    record: HaRecord, progress: FollowerProgress, peer: PeerView | None, fence: FenceReport
 ) -> list[str]:
     """What a force overrides, and nothing but a force."""
     found = []
@@ -44,7 +44,7 @@ def objections(
     return found
 
 
-def _behind(progress: FollowerProgressLike) -> list[str]:
+def _behind(progress: FollowerProgress) -> list[str]:
     if not progress.synced_once:
         missing = "an unknown number" if progress.missing < 0 else str(progress.missing)
         return [f"the first sync is not complete: {missing} of its objects are missing"]
@@ -65,7 +65,7 @@ def check_promotion(
     *,
     state: HaState,
     record: HaRecord | None,
-    progress: FollowerProgressLike,
+    progress: FollowerProgress,
     peer: PeerView | None,
     fence: FenceReport,
 ) -> None:
@@ -96,7 +96,7 @@ def check_promotion(
         )
 
 
-def figures(progress: FollowerProgressLike) -> str:
+def figures(progress: FollowerProgress) -> str:
     age = progress.compared_seconds
     compared = "never compared" if age is None else f"compared {age:.0f} s ago"
     return f"applied {progress.applied} of {progress.seen} in history {progress.history or '-'}, {compared}"

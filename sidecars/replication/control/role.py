@@ -1,6 +1,7 @@
 """What one principal of a pair is, and the steps between: each writes the record first and acts afterwards."""
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from sidecars.delivery.timing import Timing
 from sidecars.process.serving_gate import ServingGate
@@ -118,7 +119,16 @@ class PairRole:
 
     # Serving, and not.
 
-    async def serve(self, epoch: int, *, who: str, why: str, what: str, figures: str = "") -> None:
+    async def serve(
+        self,
+        epoch: int,
+        *,
+        who: str,
+        why: str,
+        what: str,
+        figures: str = "",
+        holding: bool | None = None,
+    ) -> None:
         """The record says so first; whoever dies behind it asks the peer when it starts again."""
         record = self.held_record()
         self.record = await self.records.change(
@@ -132,6 +142,7 @@ class PairRole:
                 epoch=epoch,
                 served_epoch=epoch,
                 history=self._new_id(),
+                holding=record.holding if holding is None else holding,
             )
         )
         await self.start_serving()
@@ -155,7 +166,7 @@ class PairRole:
     async def start_serving(self) -> None:
         record = self.held_record()
         await self.replica.adopt()
-        await self.active.start(epoch=record.served_epoch, pair=record.pair)
+        await self.active.start(epoch=record.served_epoch, pair=record.pair, promoted=record.holding)
         await self.source.start(epoch=record.served_epoch, history=record.history)
         self.show(HaState.ACTIVE)
 
@@ -195,11 +206,11 @@ class PairRole:
             )
         )
 
-    async def note(self, *, who: str, why: str, what: str) -> None:
-        """Into the audit trail, whatever else happens."""
+    async def note(self, *, who: str, why: str, what: str, **fields: Any) -> None:
+        """Into the audit trail, with what else changes."""
         record = self.held_record()
         self.record = await self.records.change(
-            record.changed(who=who, why=why, what=what, now=self.timing.now())
+            record.changed(who=who, why=why, what=what, now=self.timing.now(), **fields)
         )
 
     def is_news(self, peer: Handshake) -> bool:
@@ -208,8 +219,10 @@ class PairRole:
         if record is None:
             return False
         joins = not record.pair and peer.pair and peer.state is HaState.ACTIVE
-        learns = record.pair == peer.pair and (
-            record.peer != peer.principal or record.peer_epoch < peer.epoch
+        learns = (
+            record.pair != ""
+            and record.pair == peer.pair
+            and (record.peer != peer.principal or record.peer_epoch < peer.epoch)
         )
         return bool(joins or learns)
 

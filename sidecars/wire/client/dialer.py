@@ -6,7 +6,7 @@ principal is one of ours, sent back as our own.
 
 import asyncio
 import re
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -78,6 +78,9 @@ class DialOptions:
     principal_takes: int = 0
     """Bytes of one message, where an earlier stream has shown it and the principal does not announce it."""
     announcement: Capabilities = field(default_factory=lambda: Capabilities(capabilities.OURS))
+
+    admit: Callable[[Capabilities], Awaitable[None]] | None = None
+    """Raises DialError where a principal that announces this must not be obeyed: no stream begins."""
 
     def check(self) -> None:
         if not self.host:
@@ -176,6 +179,8 @@ async def connect(dialing: DialOptions) -> AgentConnection:
     channel = await _channel(dialing)
     try:
         principal, tokens = await _logged_in(dialing, channel)
+        if dialing.admit is not None:
+            await dialing.admit(principal.announced)
         return AgentConnection(dialing, channel, principal, tokens)
     except BaseException:
         await channel.close()

@@ -7,6 +7,7 @@ ended and is cancelled when it is cut.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -94,6 +95,14 @@ class Server:
             session.cut(Cut.unavailable("the principal is stopping"))
         if self._server is not None:
             await self._server.stop(grace)
+
+    def announce(self, *, epoch: int, pair: str) -> None:
+        """Agents of ours obey the highest epoch of a pair that they have seen."""
+        told = self._listening.announcement
+        announcement = replace(
+            told, extensions=told.extensions | {capabilities.EPOCH}, epoch=epoch, pair=pair
+        )
+        self._listening = replace(self._listening, announcement=announcement)
 
     async def swap_material(self, material: Material) -> list[AuthenticatedAgent]:
         """New handshakes use it; open streams that its authorities do not vouch for are cut."""

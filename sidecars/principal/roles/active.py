@@ -4,12 +4,13 @@ Each activation has a new one. What a demotion must forget, it forgets with it.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from argocd.agents.vocabulary import Mode
 from sidecars.delivery.session import Stream
 from sidecars.principal.principal import Principal
+from sidecars.replication.control.parts import HeldObject
 from sidecars.wire.server.sessions import Cut, OpenStreams
 from tiphys import logs
 from tiphys.errors import SurroundingsError
@@ -25,8 +26,16 @@ log = logs.get_logger()
 class ActivePrincipal:
     """`run` belongs into a task group: it ends with the error of what was started."""
 
-    def __init__(self, make: Callable[[], Principal], *, sessions: OpenStreams) -> None:
+    def __init__(
+        self,
+        make: Callable[[bool], Principal],
+        *,
+        sessions: OpenStreams,
+        announce: Callable[[int, str], None] = lambda _epoch, _pair: None,
+    ) -> None:
+        """`make` is told whether it is promoted. `announce` has agents told of an epoch and its pair."""
         self._make = make
+        self._announce = announce
         self._sessions = sessions
         self._task: asyncio.Task[None] | None = None
         self._started = asyncio.Event()
@@ -37,17 +46,31 @@ class ActivePrincipal:
             while True:
                 await self._started.wait()
                 self._started.clear()
-                if self._task is not None:
-                    await asyncio.wait({self._task})
-                    if not self._task.cancelled():
-                        self._task.result()
+                task = self._task
+                if task is not None:
+                    await asyncio.wait({task})
+                    if not task.cancelled():
+                        task.result()
         finally:
             await self._end()
 
-    async def start(self) -> None:
+    @property
+    def connected(self) -> int:
+        """Agents with a stream."""
+        return len(self._sessions)
+
+    def held(self) -> Sequence[HeldObject]:
+        return () if self.principal is None else self.principal.held.all()
+
+    def release(self, agent: str) -> int:
+        return 0 if self.principal is None else self.principal.release(agent)
+
+    async def start(self, *, epoch: int = 0, pair: str = "", promoted: bool = False) -> None:
         """Returns when agents may come."""
         assert self._task is None, "one at a time"
-        principal = self._make()
+        if pair:
+            self._announce(epoch, pair)
+        principal = self._make(promoted)
         self._task = asyncio.get_running_loop().create_task(principal.run(), name="principal")
         self._started.set()
         ready = asyncio.ensure_future(principal.ready.wait())

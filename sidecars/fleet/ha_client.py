@@ -1,0 +1,87 @@
+"""An operator's words to the admin port of a principal."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from grpc import aio
+
+from certs.key_pair import Material
+from sidecars.wire.generated import hacontrol_pb2
+from sidecars.wire.tls import channel_credentials
+from tiphys.errors import CallError, SurroundingsError
+
+SERVICE = "tiphysha.HaControl"
+# A promotion stops writes, flips the fence and starts to serve.
+ANSWER_SECONDS = 90.0
+
+_REFUSED = {
+    grpc.StatusCode.FAILED_PRECONDITION,
+    grpc.StatusCode.INVALID_ARGUMENT,
+    grpc.StatusCode.PERMISSION_DENIED,
+    grpc.StatusCode.UNAUTHENTICATED,
+}
+
+
+class HaRefusedError(CallError):
+    """The principal answered no, and why. Nothing has changed."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HaClient:
+    """`material` None means plaintext, on loopback or through a port-forward."""
+
+    address: str
+    material: Material | None = None
+
+    async def status(self) -> dict[str, Any]:
+        reply = hacontrol_pb2.StatusReply.FromString(
+            await self._call("Status", hacontrol_pb2.StatusRequest(), seconds=10.0)
+        )
+        told: dict[str, Any] = json.loads(reply.json)
+        return told
+
+    async def change_role(self, call: str, word: Any, *, bootstrap: bool = False) -> tuple[str, int]:
+        """Promote, Demote or Resume; the state and the epoch afterwards."""
+        request = hacontrol_pb2.RoleRequest(word=word, bootstrap=bootstrap)
+        reply = hacontrol_pb2.RoleReply.FromString(await self._call(call, request))
+        return reply.state, reply.epoch
+
+    async def accept_deletions(self, kind: str, word: Any) -> int:
+        request = hacontrol_pb2.AcceptDeletionsRequest(word=word, kind=kind)
+        raw = await self._call("AcceptDeletions", request)
+        return int(hacontrol_pb2.CountReply.FromString(raw).count)
+
+    async def release(self, agent: str, word: Any) -> int:
+        raw = await self._call("Release", hacontrol_pb2.ReleaseRequest(word=word, agent=agent))
+        return int(hacontrol_pb2.CountReply.FromString(raw).count)
+
+    async def _call(self, name: str, request: Any, *, seconds: float = ANSWER_SECONDS) -> bytes:
+        channel = (
+            aio.insecure_channel(self.address)
+            if self.material is None
+            else aio.secure_channel(self.address, channel_credentials(self.material))
+        )
+        async with channel:
+            try:
+                raw: bytes = await channel.unary_unary(f"/{SERVICE}/{name}")(
+                    request.SerializeToString(), timeout=seconds
+                )
+            except aio.AioRpcError as error:
+                raise _error(error, address=self.address) from error
+            return raw
+
+
+def _error(error: aio.AioRpcError, *, address: str) -> Exception:
+    words = error.details() or error.code().name
+    if error.code() in _REFUSED:
+        return HaRefusedError(words)
+    if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+        return CallError(f"{address} is no principal of ours: use argocd-agentctl ha there")
+    return SurroundingsError(
+        f"the admin port {address} does not answer ({words}): run this in the principal's pod, or"
+        " kubectl port-forward to its port 8405"
+    )

@@ -1,0 +1,1 @@
+"""What a principal is in a pair: the active one, or the other."""

@@ -1,0 +1,192 @@
+"""A principal that is one of a pair: its controller, its replication log, its copy of the other, joined together."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from argocd import names
+from certs.key_pair import Material, fingerprint, trusted
+from kube.errors import ApiError
+from kube.events import KubeEvent, write_event
+from kube.store import Store
+from sidecars.delivery.timing import Timing
+from sidecars.principal.roles.active import ActivePrincipal
+from sidecars.principal.state import HubState
+from sidecars.process.serving_gate import ServingGate
+from sidecars.replication.access import ReplicationAccess
+from sidecars.replication.control.admin import AdminServer
+from sidecars.replication.control.admin_access import AdminAccess
+from sidecars.replication.control.controller import HaController
+from sidecars.replication.control.fence import Fence
+from sidecars.replication.control.parts import PrincipalFacts
+from sidecars.replication.control.role import PairRole
+from sidecars.replication.control.settings import HaSettings
+from sidecars.replication.kinds import (
+    APPLICATION,
+    CLUSTER,
+    GPG_KEYS,
+    PROJECT,
+    REPOSITORY,
+    ReplicationScope,
+)
+from sidecars.replication.objects import ReplicatedObjects, own_caches
+from sidecars.replication.peer import PeerLink
+from sidecars.replication.primary.service import ReplicationService
+from sidecars.replication.primary.source import ReplicationSource
+from sidecars.replication.record import RecordStore
+from sidecars.replication.standby.connection import GrpcConnector
+from sidecars.replication.standby.follower import Follower
+from sidecars.wire.auth.methods import Method
+from sidecars.wire.auth.trust import Trust
+from tiphys import logs
+
+COMPONENT = "tiphys-principal"
+
+log = logs.get_logger()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairSurroundings:
+    """What the process has already."""
+
+    store: Store
+    hub_state: HubState
+    principal: str
+    gate: ServingGate
+    timing: Timing
+    new_id: Callable[[], str]
+    material: Material
+    trust: Trust
+    method: Method
+    handed_over: Callable[[], bool]
+
+
+class PairedPrincipal:
+    """Make it before the listener, whose further `services` it has; `attach` what serves agents, then `run`."""
+
+    def __init__(self, settings: HaSettings, there: PairSurroundings) -> None:
+        settings.check()
+        self._there = there
+        hub, timing, namespace = there.hub_state, there.timing, there.hub_state.settings.namespace
+        self._own_caches = own_caches(there.store, namespace=namespace, timing=timing)
+        objects = ReplicatedObjects(
+            {
+                APPLICATION: hub.applications,
+                PROJECT: hub.projects,
+                REPOSITORY: hub.repositories,
+                GPG_KEYS: hub.gpg_keys,
+                CLUSTER: hub.clusters,
+                **self._own_caches,
+            },
+            scope=ReplicationScope(
+                namespace=namespace,
+                allowed_namespaces=hub.settings.allowed_namespaces,
+                mapped_by=hub.settings.mapped_by,
+            ),
+        )
+        self._objects = objects
+        role = PairRole(
+            facts=PrincipalFacts(
+                principal=there.principal,
+                namespace=namespace,
+                mapping=hub.settings.mapped_by.value,
+                allowed_namespaces=hub.settings.allowed_namespaces,
+                authorities=_authorities(there.material, timing),
+            ),
+            records=RecordStore(there.store, namespace=namespace),
+            gate=there.gate,
+            timing=timing,
+            new_id=there.new_id,
+            announce=self._announce,
+        )
+        self._peer = (
+            PeerLink(settings.peer_address, there.material, mine=lambda: role.handshake)
+            if settings.peer_address
+            else None
+        )
+        self.controller = HaController(
+            role,
+            settings=settings,
+            fence=Fence(there.store, namespace=namespace),
+            ask=None if self._peer is None else self._peer.ask,
+            handed_over=there.handed_over,
+        )
+        self._source = ReplicationSource(objects, timing=timing)
+        self._follower = Follower(
+            there.store,
+            objects,
+            controller=self.controller,
+            connect=GrpcConnector(self._channel, controller=self.controller),
+            timing=timing,
+        )
+        access = ReplicationAccess(
+            method=there.method,
+            trust=there.trust,
+            allowed=settings.allowed_clients,
+            is_agent=lambda name: bool(hub.clusters.find("agent", name)),
+        )
+        service = ReplicationService(
+            self._source, controller=self.controller, access=access, monotonic=timing.monotonic
+        )
+        self.services: list[Any] = service.handlers()
+        self.admin: AdminServer | None = None
+        if settings.admin_port is not None:
+            self.admin = AdminServer(
+                self.controller,
+                port=settings.admin_port,
+                access=AdminAccess(settings.admin_auth, trust=there.trust) if settings.admin_auth else None,
+                material=there.material,
+            )
+
+    def attach(self, active: ActivePrincipal) -> None:
+        self.controller.attach(active=active, source=self._source, replica=self._follower)
+
+    async def run(self) -> None:
+        """Once the listener answers: the peer asks back."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for cache in self._own_caches.values():
+                    group.create_task(cache.run(), name="cache")
+                if self.admin is not None:
+                    group.create_task(self.admin.run(), name="admin")
+                await self._objects.synced()
+                group.create_task(self.controller.run(), name="controller")
+        finally:
+            await self._follower.stop()
+            await self._source.stop()
+            if self._peer is not None:
+                await self._peer.close()
+
+    def swap_material(self, material: Material) -> None:
+        role = self.controller.role
+        role.facts = replace(role.facts, authorities=_authorities(material, self._there.timing))
+        if self._peer is not None:
+            self._peer.swap(material)
+        if self.admin is not None:
+            self.admin.swap(material)
+
+    def _channel(self) -> Any:
+        assert self._peer is not None, "a standby has a peer to follow"
+        return self._peer.channel()
+
+    async def _announce(self, reason: str, message: str) -> None:
+        """That nobody can write it is no reason to stay what one was."""
+        event = KubeEvent(
+            reason=reason,
+            message=message,
+            kind="ConfigMap",
+            namespace=self._there.hub_state.settings.namespace,
+            name=names.HA_RECORD,
+            api_version="v1",
+            is_warning=False,
+        )
+        try:
+            await write_event(self._there.store, event, component=COMPONENT, now=self._there.timing.now())
+        except ApiError as error:
+            log.warning("a change of role is not in the events", **{logs.ERROR: str(error)})
+
+
+def _authorities(material: Material, timing: Timing) -> tuple[str, ...]:
+    found = trusted(material.roots or b"", now=timing.now())
+    return tuple(sorted(fingerprint(certificate) for certificate in found))

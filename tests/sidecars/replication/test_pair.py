@@ -1,0 +1,182 @@
+"""Two principals over real connections: first sync, promotion by an operator's word, the old one steps back."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from argocd import names
+from kube.resources import APP_PROJECTS, CONFIG_MAPS, EVENTS
+from sidecars.replication.control.settings import PreferredRole, RestartPolicy
+from tests.sidecars import processes
+from tests.sidecars.pair_in_memory import ARGOCD, project, until
+from tests.sidecars.replication.paired_principals import JO, FencedStore, Region, regions
+from tiphys.errors import CallError
+
+
+async def following(one: Region, two: Region) -> None:
+    await asyncio.gather(one.start(), two.start())
+    await one.until("active")
+    await two.until("replicating")
+
+
+async def test_a_replica_follows_is_promoted_and_the_old_primary_steps_back() -> None:
+    a, b = FencedStore(), FencedStore()
+    async with regions(a, b) as (one, two):
+        await following(one, two)
+        await a.create(APP_PROJECTS, project("web"), namespace=ARGOCD)
+        await until(b, APP_PROJECTS, lambda there: "web" in there)
+        assert await one.health() == (200, "")
+        assert await two.health() == (503, "HA state: replicating - not accepting traffic\n")
+        assert two.process is not None
+        status, words = await processes.fetch(two.process.health.port, "/readyz")
+        assert (status, words) == (200, "standing by: replicating\n")
+        with pytest.raises(CallError, match="still replicating from peer"):
+            await two.controller.promote(JO)
+        with pytest.raises(CallError, match="can only demote from active"):
+            await two.controller.demote(JO)
+        await one.stop()
+        await two.until("disconnected")
+        assert await two.controller.promote(JO) == "active"
+        assert await two.health() == (200, "")
+        record = two.controller.role.held_record()
+        assert (record.epoch, record.served_epoch, record.role.value) == (2, 2, "active")
+        with pytest.raises(CallError, match="already active"):
+            await two.controller.promote(JO)
+        # Work goes on, and the old one comes back with its flag still saying primary.
+        await b.create(APP_PROJECTS, project("later"), namespace=ARGOCD)
+        await one.start()
+        await one.until("replicating")
+        await until(a, APP_PROJECTS, lambda there: {"web", "later"} <= set(there))
+        # Failback.
+        assert await two.controller.demote(JO) == "disconnected"
+        await one.until("disconnected")
+        assert await one.controller.promote(JO) == "active"
+        await two.until("replicating")
+        assert one.controller.role.held_record().epoch == 3
+        events = (await a.list(EVENTS, namespace=ARGOCD)).items
+        assert {event["reason"] for event in events} == {"Active", "Standby"}
+
+
+async def test_both_restart_in_any_order_and_the_record_decides() -> None:
+    a, b = FencedStore(), FencedStore()
+    async with regions(a, b) as (one, two):
+        await following(one, two)
+        await one.stop()
+        await two.until("disconnected")
+        await two.controller.promote(JO)
+        for first, second in ((one, two), (two, one)):
+            await asyncio.gather(one.stop(), two.stop())
+            one.role, two.role = PreferredRole.PRIMARY, PreferredRole.PRIMARY
+            await first.start()
+            await second.start()
+            await two.until("active")
+            await one.until("replicating")
+
+
+async def test_one_that_was_active_waits_for_its_peer_or_for_an_operators_word() -> None:
+    a, b = FencedStore(), FencedStore()
+    async with regions(a, b) as (one, two):
+        await following(one, two)
+        await two.stop()
+        await one.stop()
+        await one.start()
+        await one.until("recovering")
+        assert one.controller.role.detail == "waiting"
+        assert "`tiphys ha resume`" in one.controller.role.reason
+        assert await one.health() == (503, "HA state: recovering - not accepting traffic\n")
+        with pytest.raises(CallError, match="can only promote from"):
+            await one.controller.promote(replace(JO, force=True, epoch=1))
+        with pytest.raises(CallError, match="resume without --bootstrap"):
+            await one.controller.resume(JO, bootstrap=True)
+        assert await one.controller.resume(JO) == "active"
+        assert one.controller.role.held_record().epoch == 1
+        with pytest.raises(CallError, match="nothing waits here"):
+            await one.controller.resume(JO)
+        await one.stop()
+        one.ha = {"restart_policy": RestartPolicy.ACTIVE}
+        await one.start()
+        await one.until("active")
+
+
+async def test_a_first_start_waits_for_a_peer_that_does_not_answer() -> None:
+    async with regions(FencedStore(), FencedStore()) as (one, two):
+        await one.start()
+        await one.until("recovering")
+        with pytest.raises(CallError, match="--bootstrap begins a new pair"):
+            await one.controller.resume(JO)
+        await two.start()
+        await one.until("active")
+        await two.until("replicating")
+
+
+async def test_a_killed_promotion_waits_and_never_serves() -> None:
+    a, b = FencedStore(), FencedStore()
+    async with regions(a, b) as (one, two):
+        await following(one, two)
+        await one.stop()
+        await two.until("disconnected")
+        await two.stop()
+        held = await b.get(CONFIG_MAPS, name=names.HA_RECORD, namespace=ARGOCD)
+        interrupted = {**held["data"], "role": "promoting", "epoch": "2"}
+        await b.replace(CONFIG_MAPS, {**held, "data": interrupted})
+        await two.start()
+        await two.until("recovering")
+        assert "was interrupted" in two.controller.role.reason
+        # Nobody was served under it: the old primary is not deposed by a promotion that never was.
+        await one.start()
+        await one.until("active")
+        assert two.state == "recovering"
+        await two.controller.demote(JO)
+        await two.until("replicating")
+
+
+async def test_without_a_fence_only_a_force_promotes_and_it_names_reason_and_epoch() -> None:
+    a, b = FencedStore(), FencedStore()
+    async with regions(a, b) as (one, two):
+        await following(one, two)
+        await one.stop()
+        await two.until("disconnected")
+        b.fenced = False
+        with pytest.raises(CallError, match="this cluster is not fenced"):
+            await two.controller.promote(JO)
+        assert (two.state, two.controller.role.held_record().epoch) == ("disconnected", 0)
+        with pytest.raises(CallError, match="--force needs --reason"):
+            await two.controller.promote(replace(JO, force=True, why=" ", epoch=1))
+        for seen in (None, 0, 2):
+            with pytest.raises(CallError, match="--force needs --epoch 1"):
+                await two.controller.promote(replace(JO, force=True, epoch=seen))
+        assert await two.controller.promote(replace(JO, force=True, epoch=1)) == "active"
+        assert two.controller.role.held_record().audit[-1].what == "forced promotion"
+
+
+async def test_an_active_one_that_is_told_of_a_higher_epoch_steps_down() -> None:
+    a, b = FencedStore(), FencedStore()
+    async with regions(a, b) as (one, two):
+        await following(one, two)
+        # Promoted although the other serves: two actives, until the peer's own word arrives.
+        assert await two.controller.promote(replace(JO, force=True, epoch=1)) == "active"
+        await one.until("replicating", "disconnected")
+        assert one.controller.role.held_record().audit[-1].what == "stepped down"
+        await one.until("replicating")
+        assert two.state == "active"
+
+
+async def test_two_operators_who_promote_both_sides_raise_two_epochs() -> None:
+    a, b = FencedStore(), FencedStore()
+    async with regions(a, b) as (one, two):
+        await following(one, two)
+        await one.controller.demote(JO)
+        await two.until("disconnected")
+        results = await asyncio.gather(
+            one.controller.promote(replace(JO, force=True, epoch=1)),
+            two.controller.promote(replace(JO, force=True, epoch=1)),
+            return_exceptions=True,
+        )
+        assert "active" in results
+        epochs = {one.controller.role.held_record().epoch, two.controller.role.held_record().epoch}
+        assert len(epochs) == 2
+        higher = max((one, two), key=lambda each: each.controller.role.held_record().served_epoch)
+        lower = one if higher is two else two
+        await higher.until("active")
+        await lower.until("replicating")
