@@ -54,8 +54,9 @@ def replicated_copy(item: Mapping[str, Any]) -> dict[str, Any]:
     for key in _CONTENT:
         if item.get(key) is not None:
             copy[key] = item[key]
-    if text(metadata, "labels", names.SECRET_TYPE) == names.SECRET_TYPE_CLUSTER and "data" in copy:
-        copy["data"] = _without_token(copy["data"])
+    if text(metadata, "labels", names.SECRET_TYPE) == names.SECRET_TYPE_CLUSTER:
+        copy["data"] = _without_token(mapping(copy, "data"))
+        copy["metadata"]["annotations"].pop(names.LAST_APPLIED, None)  # it has the token too
     return copy
 
 
@@ -156,7 +157,10 @@ def _without_token(data: Mapping[str, Any]) -> dict[str, Any]:
         read = orjson.loads(b64decode(config or "", validate=True)) if isinstance(config, str) else None
     except (Base64Error, ValueError):
         read = None
-    if not isinstance(read, dict) or "bearerToken" not in read:
+    if not isinstance(read, dict):
         return dict(data)
-    del read["bearerToken"]
-    return {**data, "config": b64encode(orjson.dumps(read)).decode()}
+    # Go, which reads it, takes any spelling.
+    kept = {key: part for key, part in read.items() if key.casefold() != "bearertoken"}
+    if len(kept) == len(read):
+        return dict(data)
+    return {**data, "config": b64encode(orjson.dumps(kept)).decode()}

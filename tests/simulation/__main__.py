@@ -13,13 +13,23 @@ from tests.simulation.cramped_sidecars import CrampedEnds, CrampedPlain, Cramped
 from tests.simulation.delivery_world import Delivery
 from tests.simulation.mirrored_projects import Mirroring
 from tests.simulation.plain_sidecars import PlainSidecars
+from tests.simulation.replicated_hubs import Replication
 from tests.simulation.sidecars import Sidecars
 from tests.simulation.simulation import Scenario, SimulationError, simulate
 from tests.simulation.world import World
 
 SCENARIOS: dict[str, Callable[[World], Scenario]] = {
     scenario.name: scenario
-    for scenario in (Delivery, Mirroring, Sidecars, PlainSidecars, CrampedSidecars, CrampedEnds, CrampedPlain)
+    for scenario in (
+        Delivery,
+        Mirroring,
+        Sidecars,
+        PlainSidecars,
+        CrampedSidecars,
+        CrampedEnds,
+        CrampedPlain,
+        Replication,
+    )
 }
 
 

@@ -39,6 +39,8 @@ from tiphys.errors import CallError, SurroundingsError
 STANDBY = Identity("standby")
 LIMITS = SessionLimits(window=6_000, chunk=2_000, compare_seconds=20.0)
 LOG_BYTES = 12_000
+FULL = 40
+"""Fewer objects could go without a word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +130,11 @@ class Replication:
             start = await hello(wire, ReplicaStart)
             await cast("Any", wire).send(name)
             self._world.count("resumed" if source.resumes(start) else "compared")
-            await source.serve("standby", "", PrimaryEnd(wire, self._spoil), start)
+            end = PrimaryEnd(wire, self._spoil, self._world.count)
+            try:
+                await source.serve("standby", "", end, start)
+            finally:
+                end.ended()
 
         process.listen(accept)
         try:
@@ -257,6 +263,8 @@ class Replication:
         await deed()
 
     async def _use(self) -> None:
+        if self._is_wiped:  # users wait for what they had
+            return
         key = self._objects.some_key()
         for _ in range(self._random.choice((1, 1, 1, 10))):
             if self._random.random() < 0.2:
@@ -310,6 +318,8 @@ class Replication:
     async def _wipe(self) -> None:
         """The primary's cluster comes back with less than it had; sooner or later the standby is promoted."""
         where = self._primary
+        if len(self._objects.keys(where)) < FULL:
+            return
         self._is_wiped = True
         self._world.note(f"{where} is wiped")
         self._world.count("clusters wiped")

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from sidecars.replication.messages import PrimaryMessage, ReplicaMessage
+from sidecars.replication.messages import PrimaryMessage, PrimaryWord, ReplicaMessage
 from tests.simulation.network import Wire
 from tiphys.errors import SurroundingsError
 
@@ -43,12 +43,28 @@ class StandbyEnd:
 
 
 class PrimaryEnd:
-    def __init__(self, wire: Wire, spoil: Callable[[PrimaryMessage], PrimaryMessage]) -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        spoil: Callable[[PrimaryMessage], PrimaryMessage],
+        count: Callable[[str], None],
+    ) -> None:
         self._wire: Any = wire
         self._spoil = spoil
+        self._count = count
+        self._sends_objects = False
 
     async def send(self, message: PrimaryMessage) -> None:
+        if message.word is PrimaryWord.BEHIND and message.number > 1:
+            self._count("log overflowed")
+        self._sends_objects = message.word is PrimaryWord.OBJECTS or (
+            self._sends_objects and message.word is not PrimaryWord.COMPLETE
+        )
         await self._wire.send(self._spoil(message))
+
+    def ended(self) -> None:
+        if self._sends_objects:
+            self._count("snapshots interrupted")
 
     async def receive(self) -> ReplicaMessage | None:
         return expected(await self._wire.receive(), ReplicaMessage)

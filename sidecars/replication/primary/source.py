@@ -181,6 +181,26 @@ class ReplicationSource:
     def digests(self) -> Mapping[str, str]:
         return self._objects.digests()
 
+    def measure(self) -> None:
+        """For a scrape."""
+        statuses = self.replicas()
+        metrics.REPLICAS.set(len(statuses))
+        metrics.LAST_SEQUENCE.set(self.last_sequence)
+        entries, size = self.log_size
+        metrics.LOG_ENTRIES.set(entries)
+        metrics.LOG_BYTES.set(size)
+        if self._log is not None:
+            metrics.LAG_SECONDS.set(max((status.lag_seconds for status in statuses), default=0.0))
+        for gauge in (metrics.REPLICA_LAG_EVENTS, metrics.REPLICA_LAG_BYTES, metrics.REPLICA_LAG_SECONDS):
+            gauge.clear()
+        metrics.REPLICA_EQUAL.clear()
+        for status in statuses:
+            metrics.REPLICA_LAG_EVENTS.labels(status.identity).set(status.lag_events)
+            metrics.REPLICA_LAG_BYTES.labels(status.identity).set(status.lag_bytes)
+            metrics.REPLICA_LAG_SECONDS.labels(status.identity).set(status.lag_seconds)
+            for kind, equal in status.digests_equal.items():
+                metrics.REPLICA_EQUAL.labels(status.identity, kind).set(equal)
+
     def replicas(self) -> list[ReplicaStatus]:
         return [self._status(replica) for replica in self._replicas.values()]
 

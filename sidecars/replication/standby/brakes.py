@@ -58,7 +58,7 @@ class DeletionBrake:
                 self._progress.done(token)  # the one that came before waits for both
             else:
                 held.tokens[key] = token
-                self._progress.release_room(token)
+                self._progress.park(token)
         if holds:
             log.warning(
                 "deletions wait for `tiphys ha accept-deletions`",

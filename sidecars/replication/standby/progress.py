@@ -41,6 +41,7 @@ class Progress:
         """After which token, and the sequence that is complete then."""
         self._complete = applied
         self._pending: OrderedDict[int, Token] = OrderedDict()
+        self._parked: OrderedDict[int, Token] = OrderedDict()
         self._orders = 0
         self._barriers: list[tuple[int, asyncio.Future[None]]] = []
 
@@ -85,8 +86,16 @@ class Progress:
                 self.taken += token.arrival.size
                 self.changed.set()
 
-    def done(self, token: Token) -> None:
+    def park(self, token: Token) -> None:
+        """It waits for somebody's word: nothing counts as written meanwhile, but nobody waits for it."""
         if self._pending.pop(token.order, None) is not None:
+            self._parked[token.order] = token
+            self.release_room(token)
+            self._advance()
+
+    def done(self, token: Token) -> None:
+        parked = self._parked.pop(token.order, None)
+        if parked is not None or self._pending.pop(token.order, None) is not None:
             self.release_room(token)
             self._advance()
 
@@ -119,7 +128,8 @@ class Progress:
         first = self._first()
         if self.is_behind and self._synced is not None and first > self._synced:
             self._behind_at, self._synced = -1, None
-        while not self.is_behind and self._marks and first > self._marks[0][0]:
+        first_of_all = min(first, next(iter(self._parked), first))
+        while not self.is_behind and self._marks and first_of_all > self._marks[0][0]:
             self.applied = max(self.applied, self._marks.popleft()[1])
         for barrier in [each for each in self._barriers if first > each[0]]:
             self._barriers.remove(barrier)
