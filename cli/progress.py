@@ -3,30 +3,54 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 
-class Advance(Protocol):
-    """By how many, and the task's new description."""
+class Advance:
+    """Shows nothing: standard error is no terminal."""
 
-    def __call__(self, count: int = 1, description: str | None = None, /) -> None: ...
+    shown = False
+
+    def __call__(self, count: int = 1, description: str | None = None, /) -> None:
+        """By how many, and the task's new description."""
+
+    def expect(self, total: int | None) -> None:
+        """How many there will be; None: nobody knows."""
+
+
+class _ShownAdvance(Advance):
+    shown = True
+
+    def __init__(self, bar: "Progress", *, description: str, total: int | None) -> None:
+        self._bar = bar
+        self._task = bar.add_task(description, total=total)
+
+    def __call__(self, count: int = 1, description: str | None = None, /) -> None:
+        self._bar.update(self._task, advance=count, description=description)
+
+    def expect(self, total: int | None) -> None:
+        self._bar.update(self._task, total=total)
 
 
 @contextmanager
 def progress(*texts: str, description: str = "", total: int | None = None) -> Iterator[Advance]:
-    """A spinner before `texts`, in rich's notation (`{task.completed}`); without them rich's bar."""
+    """A bar, with a spinner before and `texts` beside it, in rich's notation (`{task.completed}`)."""
     if not sys.stderr.isatty():
-        yield lambda *_: None
+        yield Advance()
         return
     # Only here, for the reason above.
     from rich.console import Console  # noqa: PLC0415
-    from rich.progress import Progress, SpinnerColumn, TextColumn  # noqa: PLC0415
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        Progress,
+        SpinnerColumn,
+        TaskProgressColumn,
+        TextColumn,
+    )
 
-    columns = (SpinnerColumn(), *map(TextColumn, texts)) if texts else ()
+    columns = (SpinnerColumn(), BarColumn(), TaskProgressColumn(), *map(TextColumn, texts)) if texts else ()
     with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
-        task = shown.add_task(description, total=total)
-
-        def advance(count: int = 1, new: str | None = None, /) -> None:
-            shown.update(task, advance=count, description=new)
-
-        yield advance
+        yield _ShownAdvance(shown, description=description, total=total)

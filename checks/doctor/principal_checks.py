@@ -1,13 +1,26 @@
 """The principal: its certificates, its key for tokens, whom it locks out, and whether its agents are there."""
 
-from argocd import names
+from argocd import names, reading
 from certs.key_pair import due, trusted
 from certs.sources import secret_data
-from checks.doctor.diagnosis import Diagnosis, DoctorCheck, DoctorSection, counted, error, ok, some, warning
-from checks.doctor.examined import Examined, InstalledPart
+from checks.doctor.diagnosis import (
+    CheckHealth,
+    Diagnosis,
+    DoctorCheck,
+    DoctorSection,
+    counted,
+    error,
+    ok,
+    some,
+    warning,
+)
+from checks.doctor.examined import Examined, InstalledPart, container_words, flag
 from checks.doctor.rights import rights_check
 from checks.doctor.sidecar_checks import authorities, certificate_diagnosis, lease_check
 from checks.doctor.webhook_checks import until
+from kube import queries
+from kube.resources import DEPLOYMENTS
+from kube.store import Object
 from sidecars.fleet.agents import Fleet
 from sidecars.fleet.pki import JWT_KEY
 from sidecars.fleet.principal_client import ask_principal
@@ -52,6 +65,47 @@ async def _certificate(examined: Examined) -> Diagnosis:
     )
 
 
+async def _proxy_certificates(examined: Examined) -> Diagnosis:
+    """Of the two that argocd-server calls; a principal without one that it needs does not start."""
+    deployment = await examined.deployment(PART)
+    wanted = []
+    if not _without_redis_proxy(deployment):
+        wanted.append((names.REDIS_PROXY_TLS_SECRET, "redis-proxy"))
+    if flag(deployment, "--enable-resource-proxy") != "false":
+        wanted.append((names.RESOURCE_PROXY_TLS_SECRET, "resource-proxy"))
+    for secret, issued in wanted:
+        found = await certificate_diagnosis(
+            examined,
+            secret=secret,
+            authority=names.AGENT_CA_SECRET,
+            remedy=f"tiphys pki issue {issued}",
+        )
+        if found.health is not CheckHealth.OK:
+            return found
+    return ok(", ".join(issued for _, issued in wanted) or "it has none")
+
+
+def _without_redis_proxy(deployment: Object | None) -> bool:
+    return not {"--disable-redis-proxy", "--disable-redis-proxy=true"}.isdisjoint(container_words(deployment))
+
+
+async def _argocd_server(examined: Examined) -> Diagnosis:
+    """By its Deployment; an operator may have called it otherwise."""
+    server = await queries.find(
+        examined.store, DEPLOYMENTS, name=names.ARGOCD_SERVER, namespace=examined.options.argocd_namespace
+    )
+    if server is None or _without_redis_proxy(await examined.deployment(PART)):
+        return ok("it is not here" if server is None else "the proxy is switched off")
+    told = reading.text(await examined.config_map(names.ARGOCD_CMD_PARAMS_CM), "data", "redis.server")
+    asked = flag(server, "--redis") or told or "its own Redis"
+    if not asked.startswith(names.REDIS_PROXY_SERVICE):
+        return warning(
+            f"argocd-server asks {asked}, so it shows no resource trees of agents' Applications",
+            remedy=f"start argocd-server with --redis={names.REDIS_PROXY_SERVICE}:6379 and its TLS (docs: live resources)",
+        )
+    return ok(asked)
+
+
 async def _token_key(examined: Examined) -> Diagnosis:
     namespace = examined.options.argocd_namespace
     try:
@@ -76,7 +130,7 @@ async def _blocklist(examined: Examined) -> Diagnosis:
     return ok("nobody is locked out" if not count else f"{counted(count, 'certificate')} locked out")
 
 
-async def _proxy_certificates(examined: Examined) -> Diagnosis:
+async def _agent_certificates(examined: Examined) -> Diagnosis:
     """With these Argo CD calls the resource proxy, as each agent."""
     now = examined.now()
     found = [(agent.name, agent.proxy) for agent in await _fleet(examined).all()]
@@ -129,12 +183,23 @@ SECTION = DoctorSection(
             look=_certificate,
             needs=(AUTHORITY,),
         ),
+        DoctorCheck(
+            id="principal/proxy-certificates",
+            title="so are those of its proxies, which argocd-server calls",
+            look=_proxy_certificates,
+            needs=(AUTHORITY,),
+        ),
+        DoctorCheck(
+            id="principal/argocd-server",
+            title="argocd-server asks its Redis proxy",
+            look=_argocd_server,
+        ),
         DoctorCheck(id="principal/token-key", title="it has a key for agents' tokens", look=_token_key),
         DoctorCheck(id="principal/blocklist", title="the blocklist can be read", look=_blocklist),
         DoctorCheck(
             id="principal/agent-certificates",
             title="the certificates in agents' cluster Secrets are good for a while",
-            look=_proxy_certificates,
+            look=_agent_certificates,
         ),
         lease_check(PART),
         DoctorCheck(id="principal/agents", title="all agents are connected", look=_agents),

@@ -1,7 +1,7 @@
 """`tiphys scan`: the webhook's rules on what is in a cluster already."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,10 +26,11 @@ from cli.options.checks import (
     rule_options,
     write_report,
 )
-from cli.options.cluster import ask, optional_cluster_options
-from cli.progress import progress
+from cli.options.cluster import ask, counted, optional_cluster_options
+from cli.progress import Advance, progress
 from cli.roles.kind_names import find_kind
 from kube.live import LiveStore
+from kube.resources import APP_PROJECTS, APPLICATION_SETS, APPLICATIONS
 from webhook.admission.configuration_map import find_configuration, noting
 
 SHOWN = 20
@@ -78,11 +79,13 @@ def command(*, form: str, details: bool, output: Path | None, fail_on: str, **gi
     end_with(scanned.result, fail_on=fail_on)
 
 
-async def _scan(store: LiveStore, given: dict[str, Any], seen: Callable[[int], None]) -> Scanned:
+async def _scan(store: LiveStore, given: dict[str, Any], seen: Advance) -> Scanned:
     notes: list[str] = []
     configuration = await _configuration(store, given, notes)
     reports = await policy_reports.find_kind(store) if given["policy_report"] else None
     kinds = [await find_kind(store, group=group, kind=kind) for group, kind in _wanted(given)]
+    if seen.shown:
+        seen.expect(await counted(store, [APPLICATIONS, APP_PROJECTS, APPLICATION_SETS, *kinds]))
     today = datetime.now(UTC).date()
     scanned = await Scan(store, configuration, today=today, kinds=kinds, seen=seen).run()
     scanned.notes[:0] = notes

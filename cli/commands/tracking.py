@@ -6,10 +6,11 @@ import click
 
 from argocd import names
 from argocd.settings.argocd_cm import TrackingMethod
-from cli.options.cluster import ask, cluster_options
+from cli.options.cluster import ask, cluster_options, counted
 from cli.options.namespaces import namespace_options, scope_of
 from cli.progress import progress
 from kube.live import LiveStore
+from kube.resources import APPLICATIONS
 from webhook.tracking.migration import MethodMigration, Move, Moved
 
 METHODS = [method.value for method in TrackingMethod if method is not TrackingMethod.UNKNOWN]
@@ -33,11 +34,19 @@ def migrate_command(*, to: str, yes: bool, **given: Any) -> None:
     started again. Ends with 1 if an object is in the way.
     """
     scope = scope_of(given)
-    with progress("{task.completed:.0f} objects", "{task.description}") as advance:
+    with progress("Applications", "{task.description}") as advance:
 
         async def migrate(store: LiveStore) -> Move:
+            seen: set[str] = set()
+            if advance.shown:
+                places = (scope.argocd_namespace, *scope.application_namespaces)
+                counts = [await counted(store, [APPLICATIONS], namespace=each) for each in places]
+                advance.expect(sum(each or 0 for each in counts) or None)
+
             def told(moved: Moved) -> None:
-                advance(1, str(moved.listed))
+                application = moved.listed.application
+                advance(application not in seen, str(moved.listed))
+                seen.add(application)
 
             return await MethodMigration(store, scope, to=TrackingMethod(to), really=yes, told=told).run()
 

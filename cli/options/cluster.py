@@ -11,7 +11,10 @@ from cli.completion import complete_contexts
 from cli.options import F, combined
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from kube.live import LiveStore
+    from kube.store import Resource
 
 T = TypeVar("T")
 
@@ -45,6 +48,24 @@ async def connected(*, kubeconfig: Path | None, context: str | None) -> AsyncIte
         yield store
     finally:
         await store.close()
+
+
+async def counted(
+    store: "LiveStore", resources: "Iterable[Resource]", *, namespace: str | None = None
+) -> int | None:
+    """How many objects there are of these kinds, for a bar; None where somebody does not tell."""
+    from kube.errors import ApiError  # noqa: PLC0415 - as above
+
+    total = 0
+    for resource in resources:
+        try:
+            found = await store.count(resource, namespace=namespace)
+        except ApiError:
+            return None
+        if found is None:
+            return None
+        total += found
+    return total
 
 
 def ask(given: Mapping[str, Any], question: Callable[["LiveStore"], Awaitable[T]]) -> T:

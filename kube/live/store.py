@@ -169,6 +169,14 @@ class LiveStore:
             _name_kind(item, resource)
         return ListPage(items, metadata.get("resourceVersion", ""), metadata.get("continue", ""))
 
+    async def count(self, resource: Resource, *, namespace: str | None = None) -> int | None:
+        """How many there are, by a page of one; None where the server does not tell."""
+        path = _path(resource, check_scope(resource, namespace, all_namespaces=True))
+        answer = await self._connection.call("GET", path, query={"limit": "1"}, repeat=Repeat.SAFE)
+        metadata, items = answer.get("metadata") or {}, answer.get("items") or []
+        more = metadata.get("remainingItemCount", 0 if not metadata.get("continue") else None)
+        return len(items) + more if isinstance(more, int) else None
+
     async def watch(
         self,
         resource: Resource,

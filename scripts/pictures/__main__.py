@@ -15,10 +15,14 @@ from argocd.agents.vocabulary import Mode
 from kube.resources import APPLICATIONS
 from scripts.pictures.chromium import Tab, tab
 from scripts.pictures.sample_fleet import ARGOCD, SampleFleet, application, sample_fleet
+from scripts.pictures.terminal import terminal_page
 from sidecars.mirroring.kinds import PROJECT
 
 ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "docs" / "images"
+DOCTOR = ROOT / "tests" / "cli" / "golden" / "doctor" / "faults.txt"
+"""What the command printed on a real API server, held by a test."""
+DOCTOR_HEIGHT = 1270
 DESK, PHONE = 1280, 390
 TOP = 1460
 """Pixels: down to the first agents."""
@@ -42,6 +46,9 @@ async def main() -> int:
             why = "?project=billing&agent=us-east-prod&application=eu-west-prod/checkout"
             await taken(browser, fleet.address + why, "fleet-why", height=900, at="search")
             await taken(browser, status, "status", height=900, scripts=False)
+            page = Path(folder) / "doctor.html"
+            page.write_text(terminal_page("tiphys doctor", DOCTOR.read_text()))
+            await taken(browser, page.as_uri(), "doctor", height=DOCTOR_HEIGHT, scripts=False)
     return 0
 
 

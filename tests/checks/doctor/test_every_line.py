@@ -20,7 +20,8 @@ from checks.doctor.examination import BEFORE_INSTALLATION, INSTALLED, look
 from checks.doctor.examined import DoctorOptions, Examined
 from cli.main import tiphys
 from kube.live import LiveStore
-from tests.checks.doctor.broken_lines import BROKEN, ERROR, Broken
+from tests.checks.doctor.breaking import Broken
+from tests.checks.doctor.broken_lines import BROKEN, ERROR
 from tests.checks.doctor.well_installation import NO_WEBHOOK, SPOKE, WellInstallation
 from tests.cli.golden_files import compare
 from tests.cluster.installation import AGENT
@@ -170,6 +171,18 @@ def test_what_is_red_comes_with_what_to_do_and_ends_with_1(well: WellInstallatio
     done = doctor(well, "--namespace", "default", "--argocd-namespace", "default")
     assert done.exit_code == 1
     compare("doctor/red.txt", settled(done.output))
+
+
+def test_a_control_plane_with_faults_names_them_among_what_is_well(well: WellInstallation) -> None:
+    """`make pictures` shows what is told."""
+    faults = ("principal/blocklist", "argocd/cluster-secrets", "neighbours/mutating-webhooks")
+    with contextlib.ExitStack() as stack:
+        for broken in BROKEN:
+            if broken.id in faults:
+                stack.enter_context(broken.breaks(well))
+        done = doctor(well, *on_the_hub(well))
+    assert done.exit_code == 1
+    compare("doctor/faults.txt", settled(done.output))
 
 
 def test_programs_read_json(well: WellInstallation) -> None:

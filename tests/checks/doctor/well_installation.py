@@ -116,6 +116,8 @@ def _certificates(cluster: Cluster, folder: Path) -> None:
     for words in (
         ("pki", "init"),
         ("pki", "issue", "principal", "--dns", "localhost"),
+        ("pki", "issue", "redis-proxy"),
+        ("pki", "issue", "resource-proxy"),
         ("agents", "create", AGENT, "--create-namespace"),
         ("pki", "issue", "agent", AGENT, "--output", str(folder)),
     ):

@@ -248,6 +248,7 @@ def test_a_scan_shows_its_progress_on_a_terminal_alone(place: Place) -> None:
     place.apply(*(application(f"app-{number}") for number in range(20)))
     seen = on_a_terminal(["scan", *place.reached, "--namespace", place.namespace])
     assert "objects judged" in seen.screen
+    assert "%" in seen.screen, "the API server tells how many there are"
     assert "denial" in seen.out.splitlines()[-1]
     assert "objects judged" not in place.scan().stderr
 
@@ -260,5 +261,11 @@ def test_explanations_come_from_a_cluster(place: Place) -> None:
     assert "names no agent" in goes.stdout
     marks = place.run(explain.command.commands["tracking"], "ConfigMap/argocd-cm", "-n", place.namespace)
     compare("explain/tracking-live.txt", marks.stdout.replace(place.namespace, "argocd"))
+    everybody = place.run(explain.command.commands["service-account"], "-A", "-o", "json").stdout
+    assert f"{place.namespace}/app-1" in {each["name"] for each in json.loads(everybody)["items"]}
+    objects = place.run(explain.command.commands["tracking"], "ConfigMap/argocd-cm", "-A", "-o", "name")
+    assert f"{place.namespace}/argocd-cm" in objects.stdout.splitlines()
+    agents = place.run(explain.command.commands["project"], "team", "-A")
+    assert agents.stdout == "no agent is registered: `tiphys agents create` makes one\n"
     plural = place.run(explain.command.commands["tracking"], "configmaps/argocd-cm", "-n", place.namespace)
     assert plural.stdout == marks.stdout

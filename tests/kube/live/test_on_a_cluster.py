@@ -83,3 +83,24 @@ async def test_warnings_of_the_api_server_arrive(cluster: Cluster, namespace: st
     finally:
         await store.close()
     assert warnings == ['unknown field "unknown"']
+
+
+async def test_objects_are_counted_by_one_small_question(cluster: Cluster, namespace: str) -> None:
+    store = await LiveStore.connect(kubeconfig=cluster.kubeconfig)
+    try:
+        before = await store.count(CONFIG_MAPS, namespace=namespace)
+        assert before is not None
+        for number in range(3):
+            await store.create(CONFIG_MAPS, config_map(f"counted-{number}", namespace=namespace))
+        assert await store.count(CONFIG_MAPS, namespace=namespace) == before + 3
+        assert (await store.count(CONFIG_MAPS) or 0) >= before + 3
+    finally:
+        await store.close()
+
+
+async def test_the_api_server_tells_its_version(cluster: Cluster) -> None:
+    store = await LiveStore.connect(kubeconfig=cluster.kubeconfig)
+    try:
+        assert (await store.server_version()).startswith("v1.")
+    finally:
+        await store.close()
