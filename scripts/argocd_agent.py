@@ -22,7 +22,14 @@ def free_port() -> int:
 
 
 def agent_arguments(
-    folder: Path, cluster: Cluster, namespace: str, port: int, mode: str, *, name: str = "agent"
+    folder: Path,
+    cluster: Cluster,
+    namespace: str,
+    port: int,
+    mode: str,
+    *,
+    name: str = "agent",
+    resource_proxy: bool = False,
 ) -> Sequence[str]:
     return (
         "agent",
@@ -37,14 +44,21 @@ def agent_arguments(
         f"--kubeconfig={cluster.kubeconfig}",
         f"--metrics-port={free_port()}",
         f"--healthz-port={free_port()}",
-        "--enable-resource-proxy=false",
+        f"--enable-resource-proxy={str(resource_proxy).lower()}",
         "--redis-addr=127.0.0.1:1",
     )
 
 
 def principal_arguments(
-    folder: Path, cluster: Cluster, namespace: str, port: int, *, allowed: str = "*"
+    folder: Path,
+    cluster: Cluster,
+    namespace: str,
+    port: int,
+    *,
+    allowed: str = "*",
+    resource_proxy: bool = False,
 ) -> Sequence[str]:
+    """Its resource proxy has port 9090, whatever one wants."""
     return (
         "principal",
         "--listen-host=127.0.0.1",
@@ -57,7 +71,10 @@ def principal_arguments(
         "--require-client-certs",
         "--auth=mtls:CN=([^,]+)",
         "--insecure-jwt-generate",
-        "--enable-resource-proxy=false",
+        f"--enable-resource-proxy={str(resource_proxy).lower()}",
+        f"--resource-proxy-cert-path={folder / 'principal.crt'}",
+        f"--resource-proxy-key-path={folder / 'principal.key'}",
+        f"--resource-proxy-ca-path={folder / 'ca.crt'}",
         "--disable-redis-proxy",
         "--redis-server-address=127.0.0.1:1",
         f"--kubeconfig={cluster.kubeconfig}",

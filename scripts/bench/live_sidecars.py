@@ -12,9 +12,9 @@ from sidecars.agent import process as agent_running
 from sidecars.agent.settings import AgentSettings
 
 
-def run_principal(kubeconfig: str, folder: str, port: int) -> None:
+def run_principal(kubeconfig: str, folder: str, port: int, resource_port: int = 0) -> None:
     async def serve(store: Store) -> None:
-        await principal_of(store, Papers(Path(folder)), port=port).run()
+        await principal_of(store, Papers(Path(folder)), port=port, resource_port=resource_port).run()
 
     _run(kubeconfig, serve)
 

@@ -108,8 +108,10 @@ class Sight:
 class Pair:
     """Both clusters; the sidecars, known by their process ids, run between them."""
 
-    def __init__(self, hub: LiveStore, workload: LiveStore) -> None:
+    def __init__(self, hub: LiveStore, workload: LiveStore, *, folder: Path) -> None:
+        """`folder` has everybody's certificates."""
         self.hub, self.workload = hub, workload
+        self.folder = folder
         self.sidecars: list[int] = []
         self.numbers = count()
 
@@ -178,21 +180,25 @@ Sidecars = Callable[[Cluster, Cluster, Path], AbstractContextManager[list[int]]]
 
 
 @contextmanager
-def ours(hub: Cluster, workload: Cluster, folder: Path) -> Iterator[list[int]]:
+def ours(hub: Cluster, workload: Cluster, folder: Path, *, resource_port: int = 0) -> Iterator[list[int]]:
     port = free_port()
     with (
-        child(run_principal, str(hub.kubeconfig), str(folder), port) as principal,
+        child(run_principal, str(hub.kubeconfig), str(folder), port, resource_port) as principal,
         child(run_agent, str(workload.kubeconfig), str(folder), port, AGENT) as agent,
     ):
         yield [principal.pid, agent.pid]
 
 
 @contextmanager
-def argocd_agents(hub: Cluster, workload: Cluster, folder: Path) -> Iterator[list[int]]:
+def argocd_agents(
+    hub: Cluster, workload: Cluster, folder: Path, *, resource_proxy: bool = False
+) -> Iterator[list[int]]:
     port, allowed = free_port(), f"{NAMESPACE},{AGENT}"
     both = (
-        principal_arguments(folder, hub, NAMESPACE, port, allowed=allowed),
-        agent_arguments(folder, workload, NAMESPACE, port, "managed", name=AGENT),
+        principal_arguments(folder, hub, NAMESPACE, port, allowed=allowed, resource_proxy=resource_proxy),
+        agent_arguments(
+            folder, workload, NAMESPACE, port, "managed", name=AGENT, resource_proxy=resource_proxy
+        ),
     )
     started: list[subprocess.Popen[bytes]] = []
     try:
@@ -220,7 +226,7 @@ async def pair_with(sidecars: Sidecars) -> AsyncIterator[Pair]:
         try:
             await _furnish(*stores)
             with sidecars(hub, workload, Path(folder)) as pids:
-                pair = Pair(*stores)
+                pair = Pair(*stores, folder=Path(folder))
                 pair.sidecars = pids
                 await _connected(pair)
                 yield pair

@@ -20,6 +20,7 @@ from certs.key_pair import KeyPair, Material
 from certs.sources import Files
 from kube.store import Object, Store
 from sidecars.principal import process as principal_running
+from sidecars.principal.proxies.resource_port import ResourcePortOptions
 from sidecars.principal.settings import PrincipalSettings
 from sidecars.wire.auth.methods import NamePattern, SubjectMethod
 from sidecars.wire.auth.tokens import Tokens, generate_key, load_key
@@ -90,7 +91,9 @@ def cluster_secret(agent: str) -> Object:
     }
 
 
-def principal_of(store: Store, papers: Papers, *, port: int) -> principal_running.PrincipalProcess:
+def principal_of(
+    store: Store, papers: Papers, *, port: int, resource_port: int = 0
+) -> principal_running.PrincipalProcess:
     serving = principal_running.PrincipalOptions(
         settings=PrincipalSettings(namespace=NAMESPACE, allowed_namespaces=("agent-*",)),
         method=SubjectMethod(NamePattern("CN=([^,]+)")),
@@ -102,6 +105,9 @@ def principal_of(store: Store, papers: Papers, *, port: int) -> principal_runnin
         health_port=0,
         metrics_port=0,
         pages_port=0,
+        resources=ResourcePortOptions(source=papers.files("principal"), host="127.0.0.1", port=resource_port)
+        if resource_port
+        else None,
     )
     return principal_running.PrincipalProcess(store, serving)
 

@@ -91,11 +91,17 @@ def tiphys(cluster: Cluster, *words: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def certificates(control_plane: Cluster, workload: Cluster, *, folder: Path) -> None:
-    """By the commands that the docs name."""
+def certificates(
+    control_plane: Cluster, workload: Cluster, *, folder: Path, resource_proxy_port: int = 0
+) -> None:
+    """By the commands that the docs name; with a port also what live objects need."""
     tiphys(control_plane, "pki", "init")
     tiphys(control_plane, "pki", "issue", "principal", "--dns", "localhost")
-    tiphys(control_plane, "agents", "create", AGENT, "--create-namespace")
+    proxy: tuple[str, ...] = ()
+    if resource_proxy_port:
+        tiphys(control_plane, "pki", "issue", "resource-proxy", "--dns", "localhost")
+        proxy = ("--resource-proxy-address", f"localhost:{resource_proxy_port}")
+    tiphys(control_plane, "agents", "create", AGENT, "--create-namespace", *proxy)
     tiphys(control_plane, "pki", "issue", "agent", AGENT, "--output", str(folder))
     secret = ("create", "secret", "--namespace", "argocd")
     pair = (f"--cert={folder / 'tls.crt'}", f"--key={folder / 'tls.key'}")

@@ -175,6 +175,7 @@ def test_every_component_can_be_added_to_an_overlay(cluster: Cluster, component:
         "agent-autonomous": ("Role", "tiphys-agent"),
         "cert-manager": ("Certificate", "tiphys-webhook"),
         "injection": ("ConfigMap", "tiphys-injection"),
+        "live-resources-edit": ("ClusterRole", "tiphys-agent-live-resources-edit"),
         "monitoring": ("ConfigMap", "tiphys-dashboard"),
         "registration": ("ValidatingWebhookConfiguration", "tiphys"),
         "workload-role": ("ConfigMap", "tiphys"),

@@ -61,6 +61,7 @@ class ArgoCd:
         components: Sequence[Component] = EVERYTHING,
         resync_seconds: int = 30,
         application_namespaces: tuple[str, ...] = (),
+        redis_password: str = "",
     ) -> None:
         self.cluster = cluster
         self.folder = cluster.folder / "argo-cd"
@@ -73,7 +74,10 @@ class ArgoCd:
         self._resync_seconds = resync_seconds
         self._application_namespaces = application_namespaces
         self._repo_server = ""
-        self._redis = ""
+        self._redis_password = redis_password
+        self.redis = ""
+        self.redis_of_server = ""
+        """Another one for argocd-server alone: host and port of a proxy."""
 
     def start(self) -> Self:
         """Everything at work when it returns."""
@@ -92,7 +96,7 @@ class ArgoCd:
                     self.start_component(component)
         if Component.SERVER in self._components:
             with self._timed("login"):
-                self._log_in()
+                self.log_in()
         return self
 
     @property
@@ -128,6 +132,8 @@ class ArgoCd:
             component.value, namespace=NAMESPACE, seconds=int(LIFETIME.total_seconds())
         )
         variables = environment(component, folder=self.folder, kubeconfig=kubeconfig, path=os.environ["PATH"])
+        if self._redis_password:
+            variables["REDIS_PASSWORD"] = self._redis_password
 
         def start() -> Callable[[], bool]:
             serving, metrics, probe = free_ports(3)
@@ -138,7 +144,7 @@ class ArgoCd:
             if component is Component.SERVER:
                 self.server = address
             settings = Settings(
-                redis=self._redis,
+                redis=(component is Component.SERVER and self.redis_of_server) or self.redis,
                 repo_server=self._repo_server,
                 resync_seconds=self._resync_seconds,
                 application_namespaces=self._application_namespaces,
@@ -192,14 +198,16 @@ class ArgoCd:
     def _start_redis(self) -> None:
         def start() -> Callable[[], bool]:
             [port] = free_ports(1)
-            self._redis = f"127.0.0.1:{port}"
+            self.redis = f"127.0.0.1:{port}"
             command = redis_command(self._programs.redis, port=port, folder=self.folder)
+            if self._redis_password:
+                command += ["--requirepass", self._redis_password]
             self._start_program(REDIS, command, None)
             return lambda: _listens(port)
 
         self._started(REDIS, start)
 
-    def _log_in(self) -> None:
+    def log_in(self) -> None:
         secret = f"/api/v1/namespaces/{NAMESPACE}/secrets/argocd-initial-admin-secret"
         self._wait(Component.SERVER, lambda: self._get(secret) is not None)
         password = base64.b64decode(self._get(secret)["data"]["password"])
