@@ -138,6 +138,12 @@ OPTIONS = combined(
         "--resource-proxy-namespaces",
         text="Only those in these namespaces: globs or /expressions/; without it all.",
     ),
+    FLAGS.option(
+        "--enable-logs",
+        type=click.BOOL,
+        default=True,
+        help="Let the principal read logs of our Applications' pods.",
+    ),
     FLAGS.option("--label-selector", default="", help="Only objects that match are kept in step."),
     FLAGS.option(
         "--grpc-max-message-size", default=DEFAULT_MAX_MESSAGE_BYTES, help="Bytes of one message at most."
@@ -213,6 +219,7 @@ def serving(store: Store, given: dict[str, Any]) -> AgentOptions:
             compare_seconds=given["compare_interval"],
             resource_proxy=given["enable_resource_proxy"],
             resource_proxy_namespaces=given["resource_proxy_namespaces"],
+            logs=given["enable_logs"],
         ),
         dialing=DialOptions(
             host=given["server_address"],

@@ -1,18 +1,16 @@
 """Requests to an API server: one session, bounded concurrency, a deadline for each call, careful retries."""
 
 import asyncio
-import ipaddress
 import os
 import random as randomness
 import socket
-import urllib.request
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import Enum
 from http import HTTPStatus
 from typing import Any, NoReturn
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 import aiohttp
 from kubernetes.aio.client.rest import RESTClientObject
@@ -23,6 +21,7 @@ from kube.encoding import decode
 from kube.errors import ApiError, KubeconfigError, UnauthorizedError, UnavailableError
 from kube.live.answers import error_of_answer, is_server_error, is_success, seconds_to_wait, warnings_of
 from kube.live.credentials import Access
+from kube.live.environment import proxy_of_environment
 from kube.store import Identity
 from tiphys import __version__
 
@@ -33,6 +32,8 @@ _CONNECT_SECONDS = 10.0
 _KEEPALIVE = ((socket.TCP_KEEPIDLE, 15), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
 # API servers close idle connections after 90 s; leaving first avoids writing into a closed one.
 _IDLE_SECONDS = 30.0
+# Of a WebSocket: kubelets send 32 KiB at most.
+_MAX_FRAME = 1 << 20
 
 
 # Failures of connecting, where no byte of the request has left; TimeoutError here is that of connecting.
@@ -260,6 +261,34 @@ class Connection:
                 self._on_warning(warning)
         return response
 
+    async def websocket(
+        self,
+        path: str,
+        *,
+        query: Sequence[tuple[str, str]],
+        protocols: Sequence[str],
+        more_headers: Mapping[str, str],
+    ) -> aiohttp.ClientWebSocketResponse:
+        headers = self._headers.copy()
+        headers.update(more_headers)
+        what = f"GET {path}"
+        url = URL(f"{self.url}{path}?{urlencode(query)}", encoded=True)
+        for renewed in (False, True):
+            if authorization := await self.access.authorization():
+                headers["Authorization"] = authorization
+            try:
+                opened: aiohttp.ClientWebSocketResponse = await self._rest.session().ws_connect(
+                    url, protocols=protocols, headers=headers, max_msg_size=_MAX_FRAME, **self._options
+                )
+                return opened
+            except aiohttp.WSServerHandshakeError as error:
+                # Its body was not kept by aiohttp: the code is all that is known.
+                if error.status != HTTPStatus.UNAUTHORIZED or renewed or not await self.access.renew():
+                    raise self.refusal(error.status, b"", what=what) from error
+            except (aiohttp.ClientError, OSError) as error:
+                self.raise_unreachable(error, what=what)
+        raise AssertionError
+
     def refusal(self, code: int, body: bytes, *, what: str, outcome_unknown: bool = False) -> ApiError:
         error = error_of_answer(code, body, what=what)
         if isinstance(error, UnavailableError):
@@ -312,32 +341,6 @@ class _Call:
             return True  # turned away at the door
         self.in_doubt |= self.is_write and failed
         return failed and self.repeat is Repeat.SAFE
-
-
-def proxy_of_environment(url: str) -> str | None:
-    """Found once: aiohttp would look for it, in a thread, on every request.
-
-    By HTTPS_PROXY, HTTP_PROXY and NO_PROXY as kubectl reads them: networks count, loopback is never sent out.
-    """
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    if host == "localhost" or _is_excepted(host) or urllib.request.proxy_bypass(host):
-        return None
-    return urllib.request.getproxies_environment().get(parts.scheme)
-
-
-def _is_excepted(host: str) -> bool:
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    if address.is_loopback:
-        return True
-    for entry in (os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or "").split(","):
-        with suppress(ValueError):
-            if address in ipaddress.ip_network(entry.strip(), strict=False):
-                return True
-    return False
 
 
 def _headers(impersonate: Identity | None) -> CIMultiDict[str]:

@@ -13,19 +13,24 @@ from sidecars.agent.agent import Agent
 from sidecars.mirroring.kinds import APPLICATION, PROJECT
 from sidecars.proxies.agent_resources import DisabledResources, ResourceHandler
 from sidecars.proxies.discovery import Discovery
+from sidecars.proxies.logs.agent_logs import DisabledLogs, LogHandler
 from sidecars.proxies.own_applications import OwnApplications
 from sidecars.proxies.ownership import Ownership
+from sidecars.proxies.pods.access import Pods
+from sidecars.proxies.pods.agent_calls import AgentCalls
 
 
 class LiveObjects:
     """`run` until cancelled: follows argocd-cm. `api` is None where this cluster's API cannot be asked as it is."""
 
-    def __init__(self, store: Store, api: RawApi | None, *, agent: Agent) -> None:
+    def __init__(self, store: Store, api: RawApi | None, *, agent: Agent, calls: AgentCalls) -> None:
         self._settings = Settings()
         self._cache: Cache[Object] | None = None
         settings = agent.settings
-        if api is None or not settings.resource_proxy:
+        self._logs: LogHandler = DisabledLogs()
+        if api is None or not (settings.resource_proxy or settings.logs or settings.terminals):
             agent.dispatcher.serve(Target.RESOURCE, DisabledResources())
+            agent.dispatcher.serve(Target.CONTAINER_LOG, self._logs)
             return
         self._cache = Cache(
             store,
@@ -54,14 +59,23 @@ class LiveObjects:
             namespace=settings.namespace,
             clock=clock,
         )
-        handler = ResourceHandler(
-            api, discovery=discovery, ownership=self.ownership, applications=self.applications
-        )
+        handler: ResourceHandler = DisabledResources()
+        if settings.resource_proxy:
+            handler = ResourceHandler(
+                api, discovery=discovery, ownership=self.ownership, applications=self.applications
+            )
         agent.dispatcher.serve(Target.RESOURCE, handler)
+        pods = Pods(api, ownership=self.ownership, applications=self.applications)
+        if settings.logs:
+            self._logs = LogHandler(pods, calls)
+        agent.dispatcher.serve(Target.CONTAINER_LOG, self._logs)
 
     async def run(self) -> None:
-        if self._cache is not None:
-            await self._cache.run()
+        try:
+            if self._cache is not None:
+                await self._cache.run()
+        finally:
+            await self._logs.close()
 
     def _read(self, _old: Object | None, new: Object | None) -> None:
         self._settings = read_settings(new, configuration=Configuration())

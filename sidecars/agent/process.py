@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 from certs import sources
 from certs.sources import LoadedSource
-from kube.live import LiveStore
 from kube.store import Store
 from sidecars.agent.agent import Agent
 from sidecars.agent.epochs import EpochMemory
@@ -16,6 +15,7 @@ from sidecars.metrics import argocd_agent
 from sidecars.metrics.per_peer import agent_figures
 from sidecars.mirroring.link import Link
 from sidecars.process.leadership import Leadership, ReplicaOptions
+from sidecars.proxies.pods.agent_calls import AgentCalls
 from sidecars.proxies.redis.agent_answers import RedisAnswers, connected_client
 from sidecars.proxies.redis.backend import RedisBackend
 from sidecars.wire.client.dialer import AgentConnection, DialOptions
@@ -64,8 +64,9 @@ class AgentProcess:
     async def _work(self) -> None:
         serving = self._serving
         agent = self._agent = Agent(self._store, settings=serving.settings, runtime=serving.runtime)
-        api = self._store.raw if isinstance(self._store, LiveStore) else None
-        live_objects = LiveObjects(self._store, api, agent=agent)
+        api = getattr(self._store, "raw", None)  # an embedded store has none
+        calls = AgentCalls()
+        live_objects = LiveObjects(self._store, api, agent=agent, calls=calls)
         epochs = EpochMemory(self._store, namespace=serving.settings.namespace)
         dialing = replace(serving.dialing, admit=epochs.admit)
         if serving.source is not None:
@@ -74,12 +75,13 @@ class AgentProcess:
 
         async def serve(connection: AgentConnection) -> None:
             try:
-                await agent.serve(
-                    connection,
-                    name=connection.me.agent,
-                    principal_namespace=connection.principal.namespace,
-                    extensions=connection.extensions,
-                )
+                with calls.using(connection):
+                    await agent.serve(
+                        connection,
+                        name=connection.me.agent,
+                        principal_namespace=connection.principal.namespace,
+                        extensions=connection.extensions,
+                    )
             except SurroundingsError as error:
                 # Whatever became of this stream, the next one may do better.
                 raise StreamLostError(str(error), code="UNAVAILABLE") from error

@@ -38,6 +38,11 @@ class AgentSettings:
     resource_proxy: bool = True
     """Whether the principal may ask for live objects of our Applications; and of which namespaces, all where empty."""
     resource_proxy_namespaces: tuple[str, ...] = ()
+    logs: bool = True
+    """Whether the principal may read logs of our Applications' pods, in the same namespaces; and open terminals."""
+    terminals: bool = False
+    terminal_seconds: float = 1800.0
+    terminal_idle_seconds: float = 600.0
 
     def allows(self, namespace: str) -> bool:
         if namespace == self.namespace:

@@ -33,6 +33,7 @@ from sidecars.principal.state import SYNC_SECONDS, HubState
 from sidecars.process.leadership import Leadership, ReplicaOptions
 from sidecars.process.page_access import PageAccess
 from sidecars.process.serving_gate import OPEN, STARTING, STOPPING, ServingGate
+from sidecars.proxies.logs.proxy import LogProxy
 from sidecars.proxies.redis.listener import RedisProxyOptions
 from sidecars.proxies.requests import Requests
 from sidecars.replication.control.settings import HaSettings
@@ -43,6 +44,7 @@ from sidecars.wire.auth.methods import Method
 from sidecars.wire.auth.passwords import PasswordMethod, read_accounts
 from sidecars.wire.auth.tokens import Tokens
 from sidecars.wire.auth.trust import Trust
+from sidecars.wire.data_streams import LOGS
 from sidecars.wire.events import fresh_id
 from sidecars.wire.server import listener
 from sidecars.wire.server.server import Server
@@ -123,10 +125,15 @@ class PrincipalProcess:
         self.health, self.metrics = self._leadership.health, self._leadership.metrics
         self.pages = self._leadership.pages
         self._requests = Requests(self._link_of)
+        self._log_proxy = LogProxy(self._requests)
         self.resources: ResourcePort | None = None
         if serving.resources is not None:
             self.resources = ResourcePort(
-                serving.resources, requests=self._requests, tokens=serving.tokens, gate=self.gate
+                serving.resources,
+                requests=self._requests,
+                tokens=serving.tokens,
+                gate=self.gate,
+                subresources={"log": self._log_proxy},
             )
 
     async def run(self) -> None:
@@ -150,13 +157,11 @@ class PrincipalProcess:
             rules,
             self._serve_stream,
             services=() if pair is None else pair.services,
+            serve_data={LOGS: self._log_proxy.carry},
         )
         if serving.redis is not None:
-            self.redis = PrincipalRedis(
-                serving.redis, hub_state, trust=rules.trust, principal=lambda: self.principal
-            )
+            self.redis = PrincipalRedis(serving.redis, hub_state, trust=rules.trust, requests=self._requests)
             self._requests.arrivals = [self.redis.came]
-            await self.redis.load()
         active = self._active = ActivePrincipal(
             partial(self._principal, store, hub_state, uid),
             sessions=server.sessions,

@@ -68,6 +68,7 @@ class ContainerLogRequest:
         "previous",
         "insecure_skip_tls_verify_backend",
         "limit_bytes",
+        "impersonate_user",
     )
 
     uuid: str = ""
@@ -82,11 +83,12 @@ class ContainerLogRequest:
     previous: bool = False
     insecure_skip_tls_verify_backend: bool = False
     limit_bytes: int | None = None
+    impersonate_user: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerTerminalRequest:
-    OMITTED: ClassVar = ("command",)
+    OMITTED: ClassVar = ("command", "impersonate_user")
 
     uuid: str = ""
     namespace: str = ""
@@ -97,6 +99,7 @@ class ContainerTerminalRequest:
     stdin: bool = False
     stdout: bool = False
     stderr: bool = False
+    impersonate_user: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

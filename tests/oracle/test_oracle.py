@@ -19,8 +19,6 @@ SIDECARS = frozenset(
     {
         "writer_dedupe",
         "header_auth",
-        "redis_agent_from_key",
-        "redis_strip_namespace",
         "resource_path",
         "ha_transitions",
     }

@@ -3,20 +3,28 @@
 from argocd.agents.routing import AgentMapping
 from argocd.agents.vocabulary import Mode
 from sidecars.principal.state import HubState
+from sidecars.proxies.redis import keys
+from sidecars.proxies.redis.keys import ApplicationKey
 
 
 class ApplicationPlacing:
     def __init__(self, hub_state: HubState) -> None:
         self._hub_state = hub_state
 
-    def agent_of(self, *, namespace: str, name: str) -> str:
-        """Empty where it is no agent's; no namespace means Argo CD's own."""
-        state, settings = self._hub_state, self._hub_state.settings
-        agent = namespace
-        if settings.mapped_by is AgentMapping.DESTINATION:
-            application = state.applications.get(name, namespace=namespace or settings.namespace)
-            agent = state.agent_of(application) if application is not None else ""
+    def agent_of(self, key: ApplicationKey) -> str:
+        """Empty where it is no agent's."""
+        settings = self._hub_state.settings
+        agent = keys.agent_of(
+            key,
+            own_namespace=settings.namespace,
+            mapped_by=settings.mapped_by,
+            agent_of_application=self._agent_of_application,
+        )
         return agent if agent and self.is_agent(agent) else ""
+
+    def _agent_of_application(self, namespace: str, name: str) -> str:
+        application = self._hub_state.applications.get(name, namespace=namespace)
+        return self._hub_state.agent_of(application) if application is not None else ""
 
     def is_agent(self, name: str) -> bool:
         return bool(self._hub_state.clusters.find("agent", name))

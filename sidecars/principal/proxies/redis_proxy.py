@@ -1,12 +1,10 @@
-"""The Redis proxy beside a principal: who may come in, whom it asks, and nobody while this one stands by."""
+"""The Redis proxy beside a principal: who may come in, and whose what he asks for is."""
 
 import asyncio
-from collections.abc import Callable
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from sidecars.principal.principal import Principal
 from sidecars.principal.proxies.placing import ApplicationPlacing
 from sidecars.principal.state import HubState
 from sidecars.proxies.redis.caches import AgentRedisCaches
@@ -17,7 +15,7 @@ from sidecars.wire.auth.trust import Trust
 
 
 class PrincipalRedis:
-    """`load`, then `run` until cancelled. It outlives a principal: `principal` tells which one there is."""
+    """`run` until cancelled."""
 
     def __init__(
         self,
@@ -25,25 +23,19 @@ class PrincipalRedis:
         hub_state: HubState,
         *,
         trust: Trust | None,
-        principal: Callable[[], Principal | None],
+        requests: Requests,
     ) -> None:
         self._trust = trust
-        self._principal = principal
         self._placing = ApplicationPlacing(hub_state)
-        self._caches = AgentRedisCaches(self._requests, self._placing)
+        self._caches = AgentRedisCaches(requests, self._placing)
         self.proxy = RedisProxy(options, self._caches, certified=self._complaint)
         self.came = self._caches.came
-        self.load = self.proxy.load
         self.recheck = self.proxy.recheck
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._caches.run(), name="Redis subscriptions")
             group.create_task(self.proxy.run(), name="Redis listener")
-
-    def _requests(self) -> Requests | None:
-        principal = self._principal()
-        return None if principal is None else principal.requests
 
     def _complaint(self, certificate: x509.Certificate) -> str:
         """Why a certificate does not open this port, which shows all agents to whoever comes in."""

@@ -1,6 +1,7 @@
 """The port at which the control plane's Argo CD asks for live objects, opened once there is a certificate for it."""
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ from sidecars.process.serving_gate import ServingGate
 from sidecars.proxies.proxy_callers import ProxyCallers
 from sidecars.proxies.requests import Requests
 from sidecars.proxies.resource_listener import ResourceListener
-from sidecars.proxies.resource_proxy import ResourceProxy
+from sidecars.proxies.resource_proxy import ResourceProxy, SubresourceProxy
 from sidecars.wire.auth.blocklist import Blocklist
 from sidecars.wire.auth.tokens import Tokens
 from tiphys import logs
@@ -34,7 +35,13 @@ class ResourcePort:
     """`run` until cancelled. `port` is known once `listening` is set."""
 
     def __init__(
-        self, options: ResourcePortOptions, *, requests: Requests, tokens: Tokens, gate: ServingGate
+        self,
+        options: ResourcePortOptions,
+        *,
+        requests: Requests,
+        tokens: Tokens,
+        gate: ServingGate,
+        subresources: Mapping[str, SubresourceProxy],
     ) -> None:
         self._options = options
         self._callers = ProxyCallers(tokens, now=_now)
@@ -43,6 +50,7 @@ class ResourcePort:
             callers=self._callers,
             standing_by=lambda: gate.refusal("resource-proxy"),
             drop_impersonation=options.drop_impersonation,
+            subresources=subresources,
         )
         self._listener = ResourceListener(proxy.serve, host=options.host, port=options.port)
         self.listening = asyncio.Event()

@@ -148,7 +148,9 @@ class RedisAnswers(RequestHandler):
         """The key here; raises KeyRefusedError for what is none of the principal's business."""
         own = keys.at_agent(key, mapped_by=self._mapped_by)
         parsed = keys.parse(own)
-        if parsed is None:  # what Argo CD keeps of Git: no principal asks for it
+        if (
+            parsed is None
+        ):  # what Argo CD keeps of Git: argocd-agent would show it, and no principal asks for it
             raise KeyRefusedError("only trees and managed resources of Applications are shown")
         if not self._knows_application(parsed.namespace, parsed.application):
             raise KeyRefusedError(f"there is no Application {parsed.instance} here that the principal knows")

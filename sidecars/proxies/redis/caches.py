@@ -44,8 +44,8 @@ class AgentRedisError(SurroundingsError):
 class Placing(Protocol):
     """Whose an Application is."""
 
-    def agent_of(self, *, namespace: str, name: str) -> str:
-        """Empty where it is no agent's; no namespace means Argo CD's own."""
+    def agent_of(self, key: ApplicationKey) -> str:
+        """Empty where it is no agent's."""
         ...
 
     def hub_namespace(self, agent: str, namespace: str) -> str:
@@ -72,9 +72,8 @@ class _Subscription:
 class AgentRedisCaches:
     """`run` keeps subscriptions alive until it is cancelled."""
 
-    def __init__(self, requests: Callable[[], Requests | None], placing: Placing) -> None:
-        """`requests` None: this principal serves no agents now."""
-        self._given = requests
+    def __init__(self, requests: Requests, placing: Placing) -> None:
+        self._requests = requests
         self._placing = placing
         self._uuids: dict[str, str] = {}
         """A connection's name for each agent's gets: a Go agent keeps every one that it ever heard."""
@@ -95,7 +94,7 @@ class AgentRedisCaches:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def agent_of(self, key: ApplicationKey) -> str:
-        return self._placing.agent_of(namespace=key.namespace, name=key.application)
+        return self._placing.agent_of(key)
 
     async def get(self, agent: str, key: ApplicationKey) -> bytes | None:
         metrics.REQUESTS.labels(agent, "get").inc()
@@ -109,7 +108,7 @@ class AgentRedisCaches:
             metrics.SECONDS.observe(time.perf_counter() - begin)
 
     async def _get(self, agent: str, key: ApplicationKey) -> bytes | None:
-        if key.shard and self._connected(agent) and not self._is_tiphys(agent):
+        if key.shard and self._requests.connected(agent) and not self._requests.is_tiphys(agent):
             raise AgentRedisError(f"agent {agent} is argocd-agent's, which has no trees in shards")
         connection = self._uuids.setdefault(agent, fresh_id())
         body = RedisRequestBody(get=RedisKey(key=str(key)))
@@ -170,7 +169,7 @@ class AgentRedisCaches:
 
     async def _joined(self, subscription: _Subscription) -> None:
         """One question for all who come at the same time."""
-        if subscription.joining is None and self._connected(subscription.agent):
+        if subscription.joining is None and self._requests.connected(subscription.agent):
             subscription.joining = self._start(self._join(subscription))
         if subscription.joining is not None:
             await asyncio.shield(subscription.joining)
@@ -219,7 +218,7 @@ class AgentRedisCaches:
             subscription.notify()
 
     async def _ping(self, subscription: _Subscription) -> None:
-        if not self._connected(subscription.agent) or not subscription.followers:
+        if not self._requests.connected(subscription.agent) or not subscription.followers:
             return
         if subscription.joining is None:
             self._rejoin(subscription)
@@ -249,7 +248,7 @@ class AgentRedisCaches:
             return
         subscription.joining.cancel()
         subscription.joining = None
-        if self._is_tiphys(subscription.agent) and self._connected(subscription.agent):
+        if self._requests.is_tiphys(subscription.agent) and self._requests.connected(subscription.agent):
             body = RedisRequestBody(unsubscribe=RedisNothing())
             try:
                 event = _request(body, connection=subscription.uuid)
@@ -258,21 +257,6 @@ class AgentRedisCaches:
                 log.debug("an unsubscription was not told", **{logs.ERROR: str(error)})
 
     # Questions.
-
-    @property
-    def _requests(self) -> Requests:
-        requests = self._given()
-        if requests is None:
-            raise AgentRedisError("this principal stands by: another one has the agents")
-        return requests
-
-    def _connected(self, agent: str) -> bool:
-        requests = self._given()
-        return requests is not None and requests.connected(agent)
-
-    def _is_tiphys(self, agent: str) -> bool:
-        requests = self._given()
-        return requests is not None and requests.is_tiphys(agent)
 
     async def _ask(
         self, agent: str, body: RedisRequestBody, *, connection: str, uuid: str = ""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from sidecars.proxies.redis import keys, resp
-from sidecars.proxies.redis.keys import ApplicationKey
+from sidecars.proxies.redis.keys import ApplicationKey, KeyRefusedError
 from sidecars.proxies.redis.resp import Reply, RespCommand, RespReader
 from tiphys import logs
 from tiphys.errors import TiphysError
@@ -158,10 +158,8 @@ class RedisConnection:
             # Their Redis does not know that this client is subscribed.
             words = [resp.bulk(b"pong"), resp.bulk(command.words[1] if len(command.words) > 1 else b"")]
             await self._say(resp.notice(words, resp=2))
-        elif name == "get" and (found := self._agents(command.words[1:])):
-            await self._gets.acquire()
-            self._append(place := _Place(from_agent=True))
-            self._start(self._get(place, *found))
+        elif name == "get":
+            await self._get_or_forward(command)
         elif name in _SUBSCRIBING:
             await self._subscribe(command)
         else:
@@ -169,6 +167,19 @@ class RedisConnection:
         self._in_transaction = name == "multi" or (
             self._in_transaction and name not in {"exec", "discard", "reset"}
         )
+
+    async def _get_or_forward(self, command: RespCommand) -> None:
+        try:
+            found = self._agents(command.words[1:])
+        except KeyRefusedError as error:
+            await self._say(resp.error(str(error)))
+            return
+        if found is None:
+            await self._forward(command)
+            return
+        await self._gets.acquire()
+        self._append(place := _Place(from_agent=True))
+        self._start(self._get(place, *found))
 
     def _agents(self, words: list[bytes]) -> tuple[str, ApplicationKey] | None:
         key = keys.parse(words[0]) if len(words) == 1 else None
@@ -241,15 +252,19 @@ class RedisConnection:
         """Each channel on its own: a client may follow agents and the control plane in one breath."""
         await self._answered()
         name, channels = command.name, command.words[1:]
-        if name not in {"subscribe", "unsubscribe"} or not any(self._agents([each]) for each in channels):
+        try:
+            agents = [self._agents([each]) for each in channels]
+        except KeyRefusedError as error:
+            await self._say(resp.error(str(error)))
+            return
+        if name not in {"subscribe", "unsubscribe"} or not any(agents):
             if name == "unsubscribe" and not channels:
                 for channel in self._leave(list(self._channels)):
                     await self._confirm(b"unsubscribe", channel)
             self._hub_subscribed = True
             await self._forward(command, replied=False)
             return
-        for each in channels:
-            found = self._agents([each])
+        for each, found in zip(channels, agents, strict=True):
             if found is None:
                 self._hub_subscribed = True
                 await self._send(resp.command(name.encode(), each))

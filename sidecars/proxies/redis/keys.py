@@ -20,6 +20,7 @@ MAX_KEY_BYTES = 1024
 
 _GIT = ("git-refs|", "gitdirs|", "gitfiles|")
 _KINDS = frozenset({TREE, MANAGED_RESOURCES})
+_PREFIXES = tuple(f"app|{kind}|" for kind in sorted(_KINDS))
 
 
 class KeyRefusedError(ObjectError):
@@ -53,19 +54,16 @@ class ApplicationKey:
 
 
 def parse(key: bytes | str) -> ApplicationKey | None:
-    """None for a key of anything else."""
-    if len(key) > MAX_KEY_BYTES:
-        return None
-    try:
-        text = key if isinstance(key, str) else key.decode("ascii")
-    except UnicodeDecodeError:
+    """None for a key of anything else; raises KeyRefusedError where it only begins like one."""
+    text = key[:MAX_KEY_BYTES].decode("ascii", "replace") if isinstance(key, bytes) else key[:MAX_KEY_BYTES]
+    if not text.startswith(_PREFIXES):
         return None
     match text.split("|"):
         case ["app", kind, instance, version] if kind in _KINDS and instance and version:
             return ApplicationKey(kind=kind, instance=instance, version=version)
         case ["app", kind, instance, shard, version] if kind == TREE and instance and shard.isdecimal():
             return ApplicationKey(kind=kind, instance=instance, shard=shard, version=version)
-    return None
+    raise KeyRefusedError(f"{text[:200]!r} is no key of an Application's tree or managed resources")
 
 
 def at_agent(key: str, *, mapped_by: AgentMapping) -> str:
@@ -77,9 +75,7 @@ def at_agent(key: str, *, mapped_by: AgentMapping) -> str:
         return key
     parsed = parse(key)
     if parsed is None:
-        raise KeyRefusedError(
-            f"{key[:MAX_KEY_BYTES]!r} is no key of an Application's tree or managed resources"
-        )
+        raise KeyRefusedError("only trees and managed resources of Applications are shown")
     if mapped_by is AgentMapping.DESTINATION:
         return key
     if not parsed.namespace:
@@ -91,6 +87,10 @@ AgentOf = Callable[[str, str], str]
 """Of the namespace and name of an Application on the control plane; empty where it is no agent's."""
 
 
-def agent_of(parsed: ApplicationKey, *, own_namespace: str, agent_of_application: AgentOf) -> str:
+def agent_of(
+    parsed: ApplicationKey, *, own_namespace: str, mapped_by: AgentMapping, agent_of_application: AgentOf
+) -> str:
     """Who has what the key stands for; empty for the control plane itself."""
+    if mapped_by is AgentMapping.NAMESPACE:
+        return parsed.namespace
     return agent_of_application(parsed.namespace or own_namespace, parsed.application)

@@ -32,6 +32,8 @@ STRANGER_SECONDS = 10.0
 HANDSHAKE_SECONDS = 5.0
 CONNECT_SECONDS = 5.0
 BACKLOG = 512
+# For a certificate that is not there yet.
+LOOK_SECONDS = 5.0
 _BUFFER = 64 << 10
 
 log = logs.get_logger()
@@ -63,7 +65,7 @@ class _Client:
 
 
 class RedisProxy:
-    """`load`, then `run` until cancelled; `port` is known once `listening` is set."""
+    """`run` until cancelled; `port` is known once `listening` is set."""
 
     def __init__(self, options: RedisProxyOptions, caches: AgentCaches, *, certified: Certified) -> None:
         self._options = options
@@ -73,31 +75,17 @@ class RedisProxy:
         self._held = Held()
         self._clients: dict[_Client, None] = {}
         self._serving: set[asyncio.Task[None]] = set()
-        self._material: Material | None = None
         self._tls: SwappedContext | None = None
         self.listening = asyncio.Event()
         self.port = 0
 
-    async def load(self) -> None:
-        """Before `run`: raises where there is no certificate."""
-        if self._options.source is None:
-            return
-        try:
-            self._material = await sources.first(self._options.source)
-            clients = ssl.CERT_OPTIONAL if self._material.roots else ssl.CERT_NONE
-            self._tls = SwappedContext(self._material, clients=clients)
-        except SurroundingsError as error:
-            raise SurroundingsError(
-                f"the Redis proxy has no certificate: {error}; tiphys pki issue redis-proxy makes one,"
-                " --insecure-redis-plaintext does without, --disable-redis-proxy leaves the proxy out"
-            ) from error
-
     async def run(self) -> None:
         source = self._options.source
+        material = None if source is None else await self._certificate(source)
         server = await self._listen()
         try:
-            if source is not None and self._material is not None:
-                await sources.follow(source, self._swap, held=self._material)
+            if source is not None and material is not None:
+                await sources.follow(source, self._swap, held=material)
             else:
                 log.warning("the Redis proxy listens without TLS: passwords and trees can be read on the way")
                 await asyncio.Event().wait()
@@ -113,6 +101,26 @@ class RedisProxy:
         for client in list(self._clients):
             if client.certificate and self._certified(x509.load_der_x509_certificate(client.certificate)):
                 client.transport.abort()
+
+    async def _certificate(self, source: LoadedSource) -> Material:
+        """Without one nothing listens; said once, for whoever has no use for the proxy has no certificate for it."""
+        complaint = ""
+        while True:
+            try:
+                material = await sources.first(source)
+                clients = ssl.CERT_OPTIONAL if material.roots else ssl.CERT_NONE
+                self._tls = SwappedContext(material, clients=clients)
+            except SurroundingsError as error:
+                if str(error) != complaint:
+                    complaint = str(error)
+                    log.warning(
+                        "no certificate for the Redis proxy: it does not listen; `tiphys pki issue redis-proxy` makes"
+                        " one, --insecure-redis-plaintext does without, --disable-redis-proxy ends this",
+                        **{logs.ERROR: complaint},
+                    )
+                await asyncio.sleep(LOOK_SECONDS)
+            else:
+                return material
 
     async def _swap(self, material: Material) -> None:
         assert self._tls is not None, "only certificates are swapped"

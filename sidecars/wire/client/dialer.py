@@ -6,6 +6,7 @@ principal is one of ours, sent back as our own.
 
 import asyncio
 import re
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,8 +22,9 @@ from sidecars.wire.auth.passwords import Login
 from sidecars.wire.auth.tokens import Holder, TokenError, issued_at, peek
 from sidecars.wire.capabilities import VERSION_PREFIX, Capabilities, grouped
 from sidecars.wire.client.pinning import pinned
+from sidecars.wire.data_streams import OpenedDataStream
 from sidecars.wire.events import AGENT_SOURCE, Event
-from sidecars.wire.generated.auth_pb2 import AuthRequest, AuthResponse
+from sidecars.wire.generated.auth_pb2 import AuthRequest, AuthResponse, RefreshTokenRequest
 from sidecars.wire.generated.version_pb2 import VersionRequest, VersionResponse
 from sidecars.wire.streams import DEFAULT_MAX_MESSAGE_BYTES, EventStream, StreamLostError
 from sidecars.wire.tls import channel_credentials
@@ -34,6 +36,8 @@ USER_AGENT = "argocd-agent/v0.0.1"
 # For one call of the handshake. A principal that restarts answers a thousand logins within 15 s; who gives up
 # before makes it begin anew.
 CALL_SECONDS = 30.0
+# Clocks differ, and a call takes a moment to arrive.
+TOKEN_MARGIN_SECONDS = 60.0
 # A Go principal closes the connection of whoever pings more often than every five minutes.
 DEFAULT_KEEPALIVE_SECONDS = 360.0
 
@@ -115,6 +119,8 @@ class AgentConnection:
         self._dialing = dialing
         self._channel = channel
         self._closed = False
+        self._tokens = tokens
+        self._renewing = asyncio.Lock()
         self.principal = principal
         self.me = _holder(tokens)
         self.extensions = dialing.announcement.common(principal.announced)
@@ -150,6 +156,24 @@ class AgentConnection:
         found = _TOO_LARGE.search(await self._call.details() or "")
         limit = int(found[1]) if found else 0
         return limit if limit < self._dialing.max_message_bytes else 0
+
+    async def open_data_stream(self, path: str) -> OpenedDataStream:
+        """A call beside the stream of events; raises DialError where the login cannot be renewed."""
+        await self._renew_token()
+        call = self._channel.stream_stream(f"/{path}")(metadata=[("authorization", self._tokens.accessToken)])
+        return OpenedDataStream(call, label=self._dialing.target, closed=lambda: self._closed)
+
+    async def _renew_token(self) -> None:
+        """An access token is good for five minutes, the stream for a day."""
+        async with self._renewing:
+            if peek(self._tokens.accessToken)[1] > time.time() + TOKEN_MARGIN_SECONDS:
+                return
+            self._tokens, _ = await _called(
+                self._channel,
+                "/authapi.Authentication/RefreshToken",
+                RefreshTokenRequest(refreshToken=self._tokens.refreshToken),
+                AuthResponse,
+            )
 
     async def close(self) -> None:
         self._closed = True

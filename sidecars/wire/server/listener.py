@@ -64,8 +64,8 @@ def server_options(listening: ListenOptions) -> list[tuple[str, int]]:
         ("grpc.keepalive_time_ms", 60_000),
         ("grpc.keepalive_timeout_ms", 20_000),
         ("grpc.http2.max_pings_without_data", 0),
-        # An agent has one stream and a call now and then.
-        ("grpc.max_concurrent_streams", 32),
+        # An agent has one stream, a call now and then, and the logs and terminals that people look at.
+        ("grpc.max_concurrent_streams", 512),
         ("grpc.max_metadata_size", 16 * 1024),
         # Two principals on one port would share the agents by accident.
         ("grpc.so_reuseport", 0),

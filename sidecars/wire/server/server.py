@@ -6,9 +6,10 @@ ended and is cancelled when it is cut.
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import grpc
@@ -22,11 +23,20 @@ from sidecars.wire.auth.authenticator import Authenticator, LoginRequest, Rules
 from sidecars.wire.auth.blocklist import Blocklist
 from sidecars.wire.auth.caller import Caller, caller_of
 from sidecars.wire.capabilities import VERSION_PREFIX, Capabilities
+from sidecars.wire.data_streams import DataStream
 from sidecars.wire.generated.auth_pb2 import AuthRequest, AuthResponse, RefreshTokenRequest
 from sidecars.wire.generated.version_pb2 import VersionResponse
 from sidecars.wire.refusals import RefusedError
+from sidecars.wire.server.data_calls import greet, raise_problem_of
 from sidecars.wire.server.listener import MAX_LOGIN_BYTES, ListenOptions, server_options
-from sidecars.wire.server.sessions import AuthenticatedAgent, Cut, OpenStream, OpenStreams
+from sidecars.wire.server.sessions import (
+    MAX_DATA_STREAMS,
+    MAX_DATA_STREAMS_PER_AGENT,
+    AuthenticatedAgent,
+    Cut,
+    OpenStream,
+    OpenStreams,
+)
 from sidecars.wire.streams import EventStream, StreamLostError
 from sidecars.wire.tls import ServerCredentials
 from sidecars.wire.waiting import first_of
@@ -41,6 +51,10 @@ FAREWELL_SECONDS = 5.0
 log = logs.get_logger()
 
 ServeStream = Callable[[AuthenticatedAgent, EventStream], Awaitable[None]]
+ServeData = Callable[[AuthenticatedAgent, DataStream, "SendGreeting"], Awaitable[None]]
+"""Of a call beside the stream of events; raises RefusedError to end it with a code."""
+SendGreeting = Callable[[list[tuple[str, str]]], Awaitable[None]]
+"""Metadata that the agent reads before anything else; once."""
 
 
 class Server:
@@ -53,8 +67,11 @@ class Server:
         serve_stream: ServeStream,
         *,
         services: Sequence[Any] = (),
+        serve_data: Mapping[str, ServeData] | None = None,
     ) -> None:
-        """`services` are grpc's handlers of other services on the same port, which check their callers themselves."""
+        """`services` are grpc's handlers of other services on the same port, which check their callers themselves;
+        `serve_data` are calls of agents beside their streams of events, by their paths.
+        """
         listening.check(rules.method.name)
         if rules.method.name == "mtls" and rules.trust is None:
             raise CallError("--auth mtls: needs the authorities of client certificates")
@@ -62,10 +79,14 @@ class Server:
         self._rules = rules
         self._serve_stream = serve_stream
         self._services = tuple(services)
+        self._serve_data = serve_data or {}
         self._authenticator = Authenticator(rules, monotonic=time.monotonic)
         self._credentials: ServerCredentials | None = None
         self._server: Any = None
-        self.sessions = OpenStreams(now=lambda: datetime.now(UTC))
+        self.sessions = OpenStreams(now=_now)
+        self.data_streams = OpenStreams(
+            now=_now, limit=MAX_DATA_STREAMS, per_agent=MAX_DATA_STREAMS_PER_AGENT
+        )
 
     async def start(self) -> int:
         """Begins to listen and returns the port."""
@@ -91,7 +112,7 @@ class Server:
 
     async def stop(self, *, grace: float = FAREWELL_SECONDS) -> None:
         """Open streams end as unavailable: agents look for another principal or wait for this one."""
-        for session in self.sessions:
+        for session in (*self.sessions, *self.data_streams):
             session.cut(Cut.unavailable("the principal is stopping"))
         if self._server is not None:
             await self._server.stop(grace)
@@ -119,9 +140,12 @@ class Server:
 
     async def recheck(self) -> list[AuthenticatedAgent]:
         """Cut every open stream against which something speaks now; returns whose they were."""
-        return await self.sessions.recheck(
-            lambda peer: self._authenticator.complaint(peer.chain, peer.holder)
-        )
+
+        def complaint(peer: AuthenticatedAgent) -> str | None:
+            return self._authenticator.complaint(peer.chain, peer.holder)
+
+        await self.data_streams.recheck(complaint)
+        return await self.sessions.recheck(complaint)
 
     def _handlers(self) -> list[Any]:
         """The paths that agents call. Messages arrive as bytes: a bad one must not end its stream."""
@@ -135,6 +159,11 @@ class Server:
                 "Subscribe": grpc.stream_stream_rpc_method_handler(self._subscribe)
             },
         }
+        for path in self._serve_data:
+            service, _, method = path.partition("/")
+            # Also of a call with one answer: on the wire that is a stream of one message.
+            handler = grpc.stream_stream_rpc_method_handler(partial(self._carry, path))
+            calls.setdefault(service, {})[method] = handler
         return [grpc.method_handlers_generic_handler(name, methods) for name, methods in calls.items()]
 
     async def _version(self, _request: bytes, context: Any) -> bytes:
@@ -192,12 +221,54 @@ class Server:
         try:
             peer = await self._accepted(caller_of(context))
             with self.sessions.opened(peer, max_age=self._listening.max_stream_seconds) as session:
-                await self._serve(session, context)
+                try:
+                    await self._serve(session, context)
+                finally:
+                    self._end_data_streams(session)
         except RefusedError as error:
             await self._refuse(context, caller_of(context), error, call="Subscribe")
 
-    async def _accepted(self, caller: Caller) -> AuthenticatedAgent:
-        self._require_serving("Subscribe")
+    async def _carry(self, path: str, _requests: Any, context: Any) -> None:
+        """Logs and terminals: bound to whoever calls, and over when his stream of events is."""
+        call = path.rpartition("/")[2]
+        try:
+            peer = await self._accepted(caller_of(context), call=call)
+            self._require_stream(peer)
+            with self.data_streams.opened(peer, max_age=self._listening.max_stream_seconds) as opened:
+                stream = DataStream(read=context.read, write=context.write, label=peer.name)
+                serving = self._serve_data[path](peer, stream, partial(greet, context))
+                work: asyncio.Future[Any] = asyncio.ensure_future(serving)
+                cut_because: asyncio.Future[Any] = opened.cut_because
+                try:
+                    await first_of(work, cut_because)
+                finally:
+                    await _ended(work)
+                if cut_because.done():
+                    cut = opened.cut_because.result()
+                    await context.abort(cut.code, cut.words)
+                raise_problem_of(work)
+        except RefusedError as error:
+            if error.label == "over":
+                await context.abort(error.code, error.message)
+            await self._refuse(context, caller_of(context), error, call=call)
+
+    def _require_stream(self, peer: AuthenticatedAgent) -> None:
+        if not self.sessions.of(peer.name):
+            reason = "no stream of events of this agent"
+            raise RefusedError(
+                grpc.StatusCode.UNAVAILABLE, "subscribe first", reason=reason, label="not subscribed"
+            )
+
+    def _end_data_streams(self, session: OpenStream) -> None:
+        """Those of the same connection, and all where no other stream of the agent is left."""
+        peer = session.peer
+        alone = all(each is session for each in self.sessions.of(peer.name))
+        for opened in self.data_streams.of(peer.name):
+            if alone or opened.peer.address == peer.address:
+                opened.cut(Cut.unavailable("the agent's stream has ended"))
+
+    async def _accepted(self, caller: Caller, *, call: str = "Subscribe") -> AuthenticatedAgent:
+        self._require_serving(call)
         holder = await self._authenticator.check(caller)
         return AuthenticatedAgent(
             holder=holder,
@@ -290,6 +361,10 @@ def _parsed(kind: type[Any], request: bytes) -> Any:
             label="malformed",
         ) from error
     return message
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 async def _ended(work: "asyncio.Future[Any]") -> None:

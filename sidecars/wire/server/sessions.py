@@ -17,6 +17,9 @@ from sidecars.wire.refusals import RefusedError
 
 # An agent has one; during a rolling restart two, of which the newer wins.
 MAX_STREAMS_PER_AGENT = 8
+# Logs and terminals that people look at, of one agent and of all.
+MAX_DATA_STREAMS_PER_AGENT = 384
+MAX_DATA_STREAMS = 4096
 # A principal of this size has long been split; until then it is a bound and no more.
 MAX_STREAMS = 20_000
 
@@ -78,9 +81,16 @@ class OpenStream:
 
 
 class OpenStreams:
-    def __init__(self, *, now: Callable[[], datetime], limit: int = MAX_STREAMS) -> None:
+    def __init__(
+        self,
+        *,
+        now: Callable[[], datetime],
+        limit: int = MAX_STREAMS,
+        per_agent: int = MAX_STREAMS_PER_AGENT,
+    ) -> None:
         self._now = now
         self._limit = limit
+        self._per_agent = per_agent
         self._open: dict[str, set[OpenStream]] = {}
         self._count = 0
 
@@ -96,7 +106,7 @@ class OpenStreams:
 
         Raises RefusedError when this agent, or all of them, have more open than anybody needs.
         """
-        if self._count >= self._limit or len(self._open.get(peer.name, ())) >= MAX_STREAMS_PER_AGENT:
+        if self._count >= self._limit or len(self._open.get(peer.name, ())) >= self._per_agent:
             raise RefusedError(
                 grpc.StatusCode.UNAVAILABLE,
                 "too many streams",

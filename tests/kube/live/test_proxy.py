@@ -2,7 +2,7 @@
 
 import pytest
 
-from kube.live.connection import proxy_of_environment
+from kube.live.environment import proxy_of_environment
 
 PROXY = "http://proxy.example.com:3128"
 

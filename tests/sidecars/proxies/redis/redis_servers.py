@@ -134,7 +134,6 @@ async def proxy(
         caches,
         certified=certified,
     )
-    await made.load()
     task = asyncio.ensure_future(made.run())
     try:
         async with asyncio.timeout(PATIENCE):

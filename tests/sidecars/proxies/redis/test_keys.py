@@ -32,18 +32,28 @@ def test_a_key_says_which_application_it_is_about(key: str, expected: Applicatio
     [
         b"",
         b"app|resources-tree",
-        b"app|resources-tree||1.8.3",
-        b"app|resources-tree|prod_shop|x|1.8.3",
-        b"app|managed-resources|prod_shop|7|1.8.3",
-        b"app|resources-tree|prod_shop|1|2|3",
         b"app|resources-treex|prod_shop|1.8.3",
         b"mfst|app|resources-tree|1.8.3",
-        b"app|resources-tree|\xff|1.8.3",
-        b"app|resources-tree|" + b"a" * 2000 + b"|1.8.3",
+        b"\xff",
     ],
 )
 def test_every_other_key_is_the_control_planes(key: bytes) -> None:
     assert keys.parse(key) is None
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        b"app|resources-tree||1.8.3",
+        b"app|resources-tree|prod_shop|x|1.8.3",
+        b"app|managed-resources|prod_shop|7|1.8.3",
+        b"app|resources-tree|prod_shop|1|2|3",
+        b"app|resources-tree|" + b"a" * 2000 + b"|1.8.3",
+    ],
+)
+def test_what_only_begins_like_a_key_of_an_application_is_refused(key: bytes) -> None:
+    with pytest.raises(KeyRefusedError, match="is no key of an Application"):
+        keys.parse(key)
 
 
 def test_mapped_by_namespace_the_agent_has_it_in_its_own() -> None:
