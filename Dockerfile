@@ -4,12 +4,14 @@
 ARG BASE=python:3.13-slim
 
 FROM ${BASE} AS build
+# `tracing` adds OpenTelemetry, for spans where OTEL_EXPORTER_OTLP_ENDPOINT is set (docs/tracing.md).
+ARG REQUIREMENTS=runtime
 WORKDIR /src
 RUN python -m venv --without-pip /opt/tiphys
-COPY requirements/runtime.txt requirements/development.txt requirements/
+COPY requirements/runtime.txt requirements/tracing.txt requirements/development.txt requirements/
 # Wheels only, each with its hash: nothing is compiled and no setup script of somebody else runs.
 RUN python -m pip wheel --no-cache-dir --disable-pip-version-check --no-deps --only-binary :all: \
-      --require-hashes --requirement requirements/runtime.txt --wheel-dir /wheels
+      --require-hashes --requirement requirements/${REQUIREMENTS}.txt --wheel-dir /wheels
 # What builds our own wheel is pinned too, by the one lock that has it.
 RUN awk '/^setuptools==/,!/\\$/' requirements/development.txt > requirements/build.txt \
  && python -m pip install --no-cache-dir --disable-pip-version-check --no-deps --only-binary :all: \

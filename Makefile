@@ -56,8 +56,8 @@ pictures: .venv/ready ## the pictures of README and docs, of the pages themselve
 	@$(BIN)/python -m scripts.pictures
 
 lock: .venv/ready ## renew the lock files: hashes, no index addresses
-	@for group in runtime development; do \
-	  flags=""; [ $$group = development ] && flags="--group dev"; \
+	@for group in runtime tracing development; do \
+	  case $$group in runtime) flags="";; tracing) flags="--extra tracing";; *) flags="--extra tracing --group dev";; esac; \
 	  $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header \
 	    --no-emit-index-url --no-annotate $$flags pyproject.toml --output-file requirements/$$group.txt; \
 	done

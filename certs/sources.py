@@ -16,13 +16,30 @@ from kube.projections import whole
 from kube.resources import SECRETS
 from kube.secrets import decoded_data
 from kube.store import Object, Store
-from tiphys import logs
+from tiphys import logs, metrics
 from tiphys.errors import SurroundingsError, TiphysError
 
 # A process that is not restarted for so long has other troubles.
 GENERATED_LIFETIME = timedelta(days=365)
 
 log = logs.get_logger()
+
+EXPIRY = metrics.gauge(
+    "tiphys_certs_expiry_timestamp_seconds",
+    "When the certificate that a sidecar shows ends.",
+    labels=("certificate",),
+)
+RELOADS = metrics.counter(
+    "tiphys_certs_reloads_total",
+    "New certificates or authorities while the process ran: taken, or refused because they cannot be used.",
+    labels=("certificate", "result"),
+)
+RELOADED_AT = metrics.gauge(
+    "tiphys_certs_last_reload_timestamp_seconds",
+    "When new certificates or authorities were last taken.",
+    labels=("certificate",),
+)
+TAKEN, REFUSED = "taken", "refused"
 
 Take = Callable[[Material], Awaitable[object]]
 Refuse = Callable[[TiphysError], object]
@@ -43,14 +60,14 @@ class LoadedSource(CertificateSource, Protocol):
     async def load(self) -> Material: ...
 
 
-async def first(source: LoadedSource) -> Material:
-    """At the start, where nothing can stay as it was."""
+async def first(source: LoadedSource, *, certificate: str) -> Material:
+    """At the start, where nothing can stay as it was. `certificate` says in metrics whose it is."""
     material = await source.load()
-    _warn_of_expiry(material)
+    _note_expiry(material, certificate)
     return material
 
 
-async def follow(source: CertificateSource, swap: Take, *, held: Material) -> None:
+async def follow(source: CertificateSource, swap: Take, *, held: Material, certificate: str) -> None:
     """Until cancelled: hands over what is not what is `held`. What cannot be used is logged, the old stays."""
     current = held
 
@@ -58,19 +75,23 @@ async def follow(source: CertificateSource, swap: Take, *, held: Material) -> No
         nonlocal current
         if fresh != current:
             current = fresh
-            _warn_of_expiry(fresh)
+            _note_expiry(fresh, certificate)
+            RELOADS.labels(certificate, TAKEN).inc()
+            RELOADED_AT.labels(certificate).set_to_current_time()
             await swap(fresh)
 
     def refuse(error: TiphysError) -> None:
+        RELOADS.labels(certificate, REFUSED).inc()
         log.warning("new certificates cannot be used: the old ones stay", **{logs.ERROR: str(error)})
 
     await source.follow(take, refuse=refuse)
 
 
-def _warn_of_expiry(material: Material) -> None:
+def _note_expiry(material: Material, certificate: str) -> None:
     """It is used all the same: whoever is shown it says no, and here is why."""
     try:
         if material.pair is not None:
+            EXPIRY.labels(certificate).set(material.pair.leaf.not_valid_after_utc.timestamp())
             material.pair.check_valid(now=datetime.now(UTC), origin="ours")
     except CertificateError as error:
         log.warning("nobody will believe our certificate", **{logs.ERROR: str(error)})

@@ -16,6 +16,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_1_0_0
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from tiphys import __version__
+
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_1_0_0
 REGISTRY = CollectorRegistry()
 
@@ -26,8 +28,8 @@ UNBOUNDED_LABELS = frozenset(
     {"name", "namespace", "uid", "user", "username", "url", "path", "message", "error"}
 )
 
-_NAME = re.compile(r"tiphys(_[a-z0-9]+){2,}|(argocd_)?(principal|agent)(_[a-z0-9]+)+")
-"""The latter are argocd-agent's own, under which its dashboards look for them."""
+_NAME = re.compile(r"tiphys(_[a-z0-9]+){2,}|(argocd_)?(principal|agent)(_[a-z0-9]+)+|argocd_app_info")
+"""The latter are argocd-agent's and Argo CD's own, under which their dashboards look for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +96,19 @@ def exposition() -> bytes:
     return generate_latest(REGISTRY)
 
 
-def describe(name: str, kind: str, text: str, *, labels: tuple[str, ...] = ()) -> Described:
-    """For the metrics page, of a figure that is not in the registry; those that are describe themselves."""
+def describe(
+    name: str, kind: str, text: str, *, labels: tuple[str, ...] = (), bounded: bool = False
+) -> Described:
+    """For the metrics page, of a figure that is not in the registry; those that are describe themselves. One that is
+    `bounded` in another way may have labels that have no bound of their own.
+    """
     if not _NAME.fullmatch(name):
         raise ValueError(f"the metric {name} is not named tiphys_<room>_<what>")
-    if unbounded := UNBOUNDED_LABELS.intersection(labels):
+    if not bounded and (unbounded := UNBOUNDED_LABELS.intersection(labels)):
         raise ValueError(f"the metric {name} has a label without bound: {', '.join(sorted(unbounded))}")
     described.append(line := Described(name, kind, text, labels))
     return line
+
+
+BUILD = gauge("tiphys_build_info", "1, of this version.", labels=("version",), across="max")
+BUILD.labels(__version__).set(1)

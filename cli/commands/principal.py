@@ -191,6 +191,12 @@ OPTIONS = combined(
         help="Between two comparisons with an agent of ours; argocd-agent's are asked every third time.",
     ),
     FLAGS.option(
+        "--app-info-limit",
+        type=click.IntRange(min=0),
+        default=0,
+        help="argocd_app_info on /metrics for so many of the agents' Applications at most; 0: none.",
+    ),
+    FLAGS.option(
         "--queue-bytes",
         type=click.IntRange(min=0),
         default=QUEUE_BYTES,
@@ -254,6 +260,7 @@ async def serving(store: Store, given: dict[str, Any], method: Method) -> Princi
             resource_proxy_address=given["resource_proxy_address"],
             trust_agent_mode=given["trust_agent_mode"],
             compare_seconds=given["compare_interval"],
+            app_info_limit=given["app_info_limit"],
         ),
         method=method,
         tokens=Tokens(await _signing_key(store, given), now=time.time),

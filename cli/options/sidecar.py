@@ -17,6 +17,7 @@ from kube.store import Store
 from tiphys import logs
 from tiphys.errors import CallError
 from tiphys.running import Running, run
+from tiphys.tracing import exported
 
 PATH = click.Path(path_type=Path)
 LEVELS = ("debug", "info", "warning", "error")
@@ -126,7 +127,8 @@ def run_sidecar(
             work.cancel()
             await asyncio.wait({work})  # says goodbye while the API server can still be reached
 
-    run(serve)
+    with exported(f"tiphys-{name}"):
+        run(serve)
 
 
 def certificates(

@@ -224,12 +224,14 @@ PLACES: dict[str, tuple[Place, ...]] = {
     ),
 }
 COMPONENTS = {
-    "registration/webhooks.yaml": ("registration.yaml", ".Values.webhook.registration.enabled"),
-    "cert-manager/certificate.yaml": ("certificate.yaml", ".Values.webhook.certManager.enabled"),
-    "monitoring/service-monitor.yaml": ("service-monitor.yaml", ".Values.monitoring.enabled"),
-    "monitoring/alerts.yaml": ("alerts.yaml", ".Values.monitoring.enabled"),
+    "registration/webhooks.yaml": ("webhook/registration.yaml", ".Values.webhook.registration.enabled"),
+    "cert-manager/certificate.yaml": ("webhook/certificate.yaml", ".Values.webhook.certManager.enabled"),
+    "monitoring/service-monitor.yaml": ("webhook/service-monitor.yaml", ".Values.monitoring.enabled"),
+    "monitoring/alerts.yaml": ("webhook/alerts.yaml", ".Values.monitoring.enabled"),
+    "monitoring-fleet/service-monitor.yaml": ("principal/service-monitor.yaml", ".Values.monitoring.enabled"),
+    "monitoring-fleet/alerts.yaml": ("principal/alerts.yaml", ".Values.monitoring.enabled"),
 }
-"""Files of kustomize's components that are the webhook's, as which template, and when."""
+"""Files of kustomize's components, as which template of whom, and when."""
 
 
 def pages() -> dict[str, str]:
@@ -240,10 +242,11 @@ def pages() -> dict[str, str]:
                 text = NOTE + condition + _template(f"base/{component}/{name}", component) + END
                 made[f"{CHART}/templates/{component}/{name}"] = text
     for source, (name, condition) in COMPONENTS.items():
-        wanted = f"{{{{- if and .Values.webhook.enabled {condition} }}}}\n"
-        text = NOTE + wanted + _template(f"components/{source}", "webhook") + END
-        made[f"{CHART}/templates/webhook/{name}"] = text
-    for path in sorted((MANIFESTS / "components/monitoring").glob("*.json")):
+        owner = name.partition("/")[0]
+        wanted = f"{{{{- if and .Values.{owner}.enabled {condition} }}}}\n"
+        text = NOTE + wanted + _template(f"components/{source}", owner) + END
+        made[f"{CHART}/templates/{name}"] = text
+    for path in sorted((MANIFESTS / "components").glob("monitoring*/*.json")):
         made[f"{CHART}/files/{path.name}"] = path.read_text()
     return made
 

@@ -24,7 +24,7 @@ DOCTOR = ROOT / "tests" / "cli" / "golden" / "doctor" / "faults.txt"
 """What the command printed on a real API server, held by a test."""
 DOCTOR_HEIGHT = 1270
 DESK, PHONE = 1280, 390
-TOP = 1460
+TOP = 1240
 """Pixels: down to the first agents."""
 SETTLE_SECONDS = 3.0
 """Until the page has said that it is live, and fonts have come."""
@@ -44,7 +44,7 @@ async def main() -> int:
                 browser, f"{fleet.address}?sort=lag&order=desc", "fleet-phone", width=PHONE, height=1700
             )
             why = "?project=billing&agent=us-east-prod&application=eu-west-prod/checkout"
-            await taken(browser, fleet.address + why, "fleet-why", height=900, at="search")
+            await taken(browser, fleet.address + why, "fleet-why", height=900, at="answer")
             await taken(browser, status, "status", height=900, scripts=False)
             page = Path(folder) / "doctor.html"
             page.write_text(terminal_page("tiphys doctor", DOCTOR.read_text()))
@@ -94,7 +94,7 @@ async def taken(
     await browser.open(address, size=(width, height), dark=dark, scripts=scripts)
     await asyncio.sleep(SETTLE_SECONDS)
     if at:
-        await browser.evaluate(f"document.getElementById('{at}').closest('section').scrollIntoView()")
+        await browser.evaluate(f"document.getElementById('{at}').scrollIntoView()")
     (IMAGES / f"{name}.png").write_bytes(await browser.picture())
     print(f"wrote docs/images/{name}.png")
 

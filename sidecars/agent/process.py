@@ -70,7 +70,7 @@ class AgentProcess:
         epochs = EpochMemory(self._store, namespace=serving.settings.namespace)
         dialing = replace(serving.dialing, admit=epochs.admit)
         if serving.source is not None:
-            dialing = replace(dialing, material=await sources.first(serving.source))
+            dialing = replace(dialing, material=await sources.first(serving.source, certificate="agent"))
         reconnecting = Reconnector(dialing, changed=self._noted)
 
         async def serve(connection: AgentConnection) -> None:
@@ -90,7 +90,9 @@ class AgentProcess:
             group.create_task(agent.run(), name="agent")
             group.create_task(live_objects.run(), name="live objects")
             if serving.source is not None and dialing.material is not None:
-                following = sources.follow(serving.source, reconnecting.swap_material, held=dialing.material)
+                following = sources.follow(
+                    serving.source, reconnecting.swap_material, held=dialing.material, certificate="agent"
+                )
                 group.create_task(following, name="certificates")
             await agent.ready.wait()
             if serving.redis is not None:

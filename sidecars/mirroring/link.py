@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from contextvars import Context
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -20,11 +21,13 @@ from sidecars.delivery.timing import Backoff, Budget, Timing
 from sidecars.delivery.unsent import UnsentKeys
 from sidecars.metrics.argocd_agent import Figures
 from sidecars.metrics.per_peer import FAILURE, RECEIVED, SENT, STREAM_LOST, SUCCESS, PerPeerMetrics, kind_of
+from sidecars.mirroring.change_spans import NO_ROOM, SUPERSEDED, ChangeSpans
 from sidecars.mirroring.inventories import Inventories
 from sidecars.wire import capabilities
 from sidecars.wire.events import Event, acknowledgement, carrying_trace, fresh_id
 from tiphys import logs, metrics
 from tiphys.errors import SurroundingsError
+from tiphys.tracing import active as active_tracing
 
 COMPARED = metrics.counter("tiphys_sidecars_compared_keys_total", "Keys in comparisons that were finished.")
 DIFFERENT = metrics.counter("tiphys_sidecars_repaired_keys_total", "Keys that differed and were sent again.")
@@ -129,10 +132,15 @@ class _Observer(OutboxObserver, InboxObserver):
         if event.target in OBJECT_TARGETS:
             PROPAGATION.labels(event.target, SENT).observe(seconds)
         self._link.unsent.got_through(event)
-        self._link.handler.done(event)
+        self._ended(event)
         self._link.handler.acknowledged(event, seconds)
 
     def superseded(self, peer: str, event: Event) -> None:
+        self._ended(event, error=SUPERSEDED)
+
+    def _ended(self, event: Event, *, error: str = "") -> None:
+        if self._link.spans is not None:
+            self._link.spans.ended(event, error=error)
         self._link.handler.done(event)
 
     def abandoned(self, peer: str, event: Event, error: Exception) -> None:
@@ -147,7 +155,7 @@ class _Observer(OutboxObserver, InboxObserver):
         self.dead_letter(letter)
         self._link.unsent.report(letter)
         self._link.per_peer.abandoned(event)
-        self._link.handler.done(event)
+        self._ended(event, error=DeadLetterReason.UNSENDABLE)
 
     def resent(self, peer: str, event: Event, attempt: int) -> None:
         RESENT.inc()
@@ -195,6 +203,8 @@ class Link:
         self.timing = runtime.timing
         self.per_peer = PerPeerMetrics()
         self.unsent = UnsentKeys(handler.report_unsent)
+        tracing = active_tracing()
+        self.spans = None if tracing is None else ChangeSpans(tracing, peer)
         self._connected_at = 0.0
         self._source = source
         self._repairing: asyncio.Task[None] | None = None
@@ -263,8 +273,13 @@ class Link:
     def send(self, event: Event, *, provides: str = "", needs: str = "") -> bool:
         """What needs a name leaves when what provides it has arrived."""
         self.figures.sent.inc()
-        taken = self.outbox.add(carrying_trace(event), provides=provides, needs=needs)
+        event = carrying_trace(event)
+        if self.spans is not None:
+            event = self.spans.begun(event)
+        taken = self.outbox.add(event, provides=provides, needs=needs)
         self.per_peer.sent(event, taken=taken)
+        if self.spans is not None and not taken:
+            self.spans.ended(event, error=NO_ROOM)
         return taken
 
     def compare(self, *scopes: str) -> None:
@@ -301,6 +316,8 @@ class Link:
         if self._repairing is not None:
             self._repairing.cancel()
             await asyncio.gather(self._repairing, return_exceptions=True)
+        if self.spans is not None:
+            self.spans.close()
         self.comparer.close()
         await self.unsent.close()
         await self.peer.close()
@@ -354,7 +371,8 @@ class Link:
             return
         status, began = FAILURE, self.timing.monotonic()
         try:
-            await self.handler.handle(event)
+            with nullcontext() if self.spans is None else self.spans.applying(event):
+                await self.handler.handle(event)
             status = SUCCESS
         finally:
             self.per_peer.applied(event, self.timing.monotonic() - began, status=status)

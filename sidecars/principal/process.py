@@ -6,16 +6,12 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from argocd import names
 from certs import sources
 from certs.folder import changes
 from certs.key_pair import Material
 from certs.sources import LoadedSource
-from kube.cache import Cache
 from kube.guarded import GuardedStore
-from kube.projections import whole
-from kube.resources import CONFIG_MAPS
-from kube.store import Object, Store
+from kube.store import Store
 from sidecars.delivery.timing import Budget
 from sidecars.metrics.per_peer import principal_figures
 from sidecars.mirroring.link import Link, Runtime
@@ -29,7 +25,8 @@ from sidecars.principal.registration import RegistrationGate
 from sidecars.principal.roles.active import ActivePrincipal
 from sidecars.principal.roles.paired import PairedPrincipal, PairSurroundings
 from sidecars.principal.settings import QUEUE_BYTES, PrincipalSettings
-from sidecars.principal.state import SYNC_SECONDS, HubState
+from sidecars.principal.state import HubState
+from sidecars.principal.watched_blocklist import WatchedBlocklist
 from sidecars.process.leadership import Leadership, ReplicaOptions
 from sidecars.process.page_access import PageAccess
 from sidecars.process.serving_gate import OPEN, STARTING, STOPPING, ServingGate
@@ -51,7 +48,7 @@ from sidecars.wire.server.server import Server
 from sidecars.wire.server.sessions import AuthenticatedAgent, Cut
 from sidecars.wire.streams import DEFAULT_MAX_MESSAGE_BYTES, EventStream
 from tiphys import logs
-from tiphys.errors import CallError, SurroundingsError, TiphysError
+from tiphys.errors import CallError, TiphysError
 from tiphys.http_server import HttpPage
 
 HA_STATE_HEADER = "X-HA-State"
@@ -103,6 +100,7 @@ class PrincipalProcess:
         self.gate = ServingGate(STARTING if serving.ha is None else HaState.RECOVERING.value)
         self.pair: PairedPrincipal | None = None
         self._active: ActivePrincipal | None = None
+        self._app_info = _no_app_info
         self.redis: PrincipalRedis | None = None
         self.listening = asyncio.Event()
         self.port = 0
@@ -117,7 +115,7 @@ class PrincipalProcess:
             role="principal",
             namespace=serving.settings.namespace,
             probes={"/healthz": self._alive, "/readyz": self._ready},
-            figures=lambda: principal_figures(self._links()),
+            figures=self._figures,
             pages={agent_status.PATH: self._agents},
             routes=page.routes,
             access=PageAccess(store, namespace=serving.settings.namespace),
@@ -147,7 +145,11 @@ class PrincipalProcess:
         )
         uid = await identity(store, namespace=namespace, new_id=fresh_id)
         hub_state = HubState(store, settings=serving.settings, timing=serving.runtime.timing)
-        material = await sources.first(serving.source) if serving.source is not None else None
+        material = (
+            await sources.first(serving.source, certificate="principal")
+            if serving.source is not None
+            else None
+        )
         reserved = serving.ha.allowed_clients if serving.ha is not None else frozenset()
         gate = RegistrationGate(store, hub_state, serving=self.gate, reserved=reserved)
         rules = self._rules(gate, material)
@@ -167,7 +169,7 @@ class PrincipalProcess:
             sessions=server.sessions,
             announce=lambda epoch, name: server.announce(epoch=epoch, pair=name),
         )
-        PrincipalMetrics(hub_state).begin()
+        self._app_info = PrincipalMetrics(hub_state).begin()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(hub_state.run(), name="caches")
@@ -190,7 +192,9 @@ class PrincipalProcess:
                 if serving.passwords is not None:
                     group.create_task(self._follow_passwords(serving.passwords, server), name="passwords")
                 if serving.source is not None and material is not None:
-                    following = sources.follow(serving.source, self._swap_material, held=material)
+                    following = sources.follow(
+                        serving.source, self._swap_material, held=material, certificate="principal"
+                    )
                     group.create_task(following, name="certificates")
         finally:
             self.listening.clear()
@@ -294,53 +298,29 @@ class PrincipalProcess:
             else [(agent.name, agent.link) for agent in self.principal.known_agents]
         )
 
+    def _figures(self) -> bytes:
+        return principal_figures(self._links()) + self._app_info()
+
     def _cut(self, agent: str, reason: str) -> None:
         if self.server is not None:
             for session in self.server.sessions.of(agent):
                 session.cut(Cut.distrusted(reason))
 
     async def _begin_blocklist(self, group: asyncio.TaskGroup, server: Server) -> None:
-        """No port is open before it was read: whoever is blocked comes back all the time and finds any window."""
-        namespace = self._serving.settings.namespace
-        cache: Cache[Object] = Cache(
-            self._store,
-            CONFIG_MAPS,
-            projection=whole,
-            namespace=namespace,
-            field_selector=f"metadata.name={names.TLS_BLOCKLIST}",
-        )
-        changed = asyncio.Event()
-        cache.subscribe(lambda _old, _new: changed.set())
-        group.create_task(cache.run(), name="blocklist's watch")
+        async def swap(blocklist: Blocklist) -> None:
+            if self.resources is not None:
+                self.resources.swap_blocklist(blocklist)
+            await server.swap_blocklist(blocklist)
+            if self.redis is not None:
+                self.redis.recheck()
+
+        watched = WatchedBlocklist(self._store, namespace=self._serving.settings.namespace, swap=swap)
+        group.create_task(watched.run(), name="blocklist's watch")
         if self._serving.require_client_certificates or self.resources is not None:
-            self._reading = f"ConfigMap {namespace}/{names.TLS_BLOCKLIST}"
-            try:
-                async with asyncio.timeout(SYNC_SECONDS):
-                    await cache.synced()
-            except TimeoutError as error:
-                raise SurroundingsError(
-                    f"{self._reading} cannot be read, so nobody is let in: {cache.health.error or 'no answer'};"
-                    " the principal needs list and watch of it"
-                ) from error
+            self._reading = watched.name
+            await watched.read()
             self._reading = ""
-            await self._swap_blocklist(server, cache)
-            changed.clear()
-
-        async def follow() -> None:
-            while True:
-                await changed.wait()
-                changed.clear()
-                await self._swap_blocklist(server, cache)
-
-        group.create_task(follow(), name="blocklist")
-
-    async def _swap_blocklist(self, server: Server, cache: Cache[Object]) -> None:
-        blocklist = self._blocklist(cache)
-        if self.resources is not None:
-            self.resources.swap_blocklist(blocklist)
-        await server.swap_blocklist(blocklist)
-        if self.redis is not None:
-            self.redis.recheck()
+        group.create_task(watched.follow(), name="blocklist")
 
     async def _follow_passwords(self, path: Path, server: Server) -> None:
         """A password that is changed or gone ends what it has earned."""
@@ -354,12 +334,6 @@ class PrincipalProcess:
             else:
                 method.swap(accounts)
                 await server.recheck()
-
-    def _blocklist(self, cache: Cache[Object]) -> Blocklist:
-        found = Blocklist.of(cache.get(names.TLS_BLOCKLIST, namespace=self._serving.settings.namespace))
-        if found.unreadable:
-            log.warning("keys of the blocklist are no fingerprints", keys=list(found.unreadable)[:5])
-        return found
 
     def _alive(self) -> HttpPage:
         if self._serving.ha is None:
@@ -383,6 +357,10 @@ class PrincipalProcess:
     def _waits(self) -> str:
         reading = f"reading {self._reading}" if self._reading else "starting"
         return self._leadership.waits or reading
+
+
+def _no_app_info() -> bytes:
+    return b""
 
 
 def _now() -> datetime:

@@ -30,6 +30,8 @@ class PrincipalSettings:
     trust_agent_mode: bool = False
     """As argocd-agent: an agent is what its login says."""
     compare_seconds: float = COMPARE_SECONDS
+    app_info_limit: int = 0
+    """Applications with an `argocd_app_info`; 0: none."""
 
     def may_create(self, namespace: str) -> bool:
         return self.create_namespaces and (

@@ -196,7 +196,7 @@ _NONE: AbstractContextManager[None] = nullcontext()
 def following_trace(event: Event) -> AbstractContextManager[None]:
     """Around dealing with the event."""
     trace = _trace_of(event) if TRACE_PARENT in event.extensions else None
-    return _NONE if trace is None else _following(trace)
+    return _NONE if trace is None else within_trace(trace)
 
 
 def carrying_trace(event: Event) -> Event:
@@ -208,7 +208,8 @@ def carrying_trace(event: Event) -> Event:
 
 
 @contextmanager
-def _following(trace: Mapping[str, str]) -> Iterator[None]:
+def within_trace(trace: Mapping[str, str]) -> Iterator[None]:
+    """What is logged and sent meanwhile belongs to it."""
     token = _present.set(trace)
     try:
         with structlog.contextvars.bound_contextvars(**{logs.TRACE_PARENT: trace[TRACE_PARENT]}):

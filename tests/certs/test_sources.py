@@ -95,7 +95,7 @@ async def test_a_certificate_from_a_secret_and_authorities_from_a_file_are_both_
     seen: asyncio.Queue[Material] = asyncio.Queue()
     # Before anybody follows.
     await put(store, "tls", tls_crt=new.certificate, tls_key=new.key)
-    following = asyncio.ensure_future(follow(source, seen.put, held=held))
+    following = asyncio.ensure_future(follow(source, seen.put, held=held, certificate="test"))
     try:
         async with asyncio.timeout(PATIENCE):
             assert await seen.get() == Material(new, ours.pair.certificate)
@@ -212,7 +212,7 @@ async def test_an_authoritys_key_is_neither_kept_nor_handed_over(monkeypatch: py
     source = Secrets(store=store, namespace=HOME, pair="", authorities="ca")
     held = await source.load()
     assert held.roots == ours.pair.certificate
-    following = asyncio.ensure_future(follow(source, _never, held=held))
+    following = asyncio.ensure_future(follow(source, _never, held=held, certificate="test"))
     await until(lambda: bool(kept))
     following.cancel()
     assert b64encode(ours.pair.key).decode() not in str(kept)

@@ -134,6 +134,20 @@ def test_the_chart_and_a_component_render_the_same_objects(
     assert rendered == expected
 
 
+def test_the_chart_watches_the_principal_as_the_component_does(
+    helm: Helm, cluster_binaries: Binaries, tmp_path: Path
+) -> None:
+    expected = kustomized(cluster_binaries, tmp_path, overlay="control-plane", component="monitoring-fleet")
+    rendered = helm.rendered({"principal": {"enabled": True}, "monitoring": {"enabled": True}})
+    for kind, name in (
+        ("ServiceMonitor", "tiphys-principal"),
+        ("PrometheusRule", "tiphys-fleet"),
+        ("ConfigMap", "tiphys-fleet-dashboard"),
+    ):
+        key = (kind, "argocd", name)
+        assert _without(rendered[key], NAME, COMPONENT) == _without(expected[key], NAME, COMPONENT)
+
+
 def _without(thing: Any, *labels: str) -> Any:
     left = {key: value for key, value in thing["metadata"]["labels"].items() if key not in labels}
     return {**thing, "metadata": {**thing["metadata"], "labels": left}}

@@ -1,6 +1,5 @@
 """The sidecars' manifests on a real API server, and the sidecars with the identities and rights that they give."""
 
-import json
 import shutil
 from collections.abc import Iterator
 from datetime import date
@@ -124,21 +123,6 @@ def test_a_sidecar_may_do_no_more(
             assert not (covers and (names is None or name in names)), rule
 
 
-def test_the_dashboard_shows_only_metrics_that_exist() -> None:
-    dashboard = json.loads((MANIFESTS / "components/monitoring/dashboard.json").read_text())
-    documented = (MANIFESTS.parent / "docs" / "metrics.md").read_text()
-    for panel in dashboard["panels"]:
-        for target in panel["targets"]:
-            named = {
-                word.removesuffix("_bucket")
-                for word in target["expr"].replace("(", " ").replace("{", " ").replace("[", " ").split()
-                if word.startswith("tiphys_")
-            }
-            assert named
-            for metric in named:
-                assert f"`{metric.rstrip(')')}`" in documented
-
-
 @pytest.mark.parametrize("overlay", [*SIDECARS, "webhook-only"])
 def test_the_command_line_understands_what_the_pods_are_started_with(cluster: Cluster, overlay: str) -> None:
     for thing in rendered(cluster, overlay):
@@ -177,6 +161,7 @@ def test_every_component_can_be_added_to_an_overlay(cluster: Cluster, component:
         "injection": ("ConfigMap", "tiphys-injection"),
         "live-resources-edit": ("ClusterRole", "tiphys-agent-live-resources-edit"),
         "monitoring": ("ConfigMap", "tiphys-dashboard"),
+        "monitoring-fleet": ("ConfigMap", "tiphys-fleet-dashboard"),
         "registration": ("ValidatingWebhookConfiguration", "tiphys"),
         "workload-role": ("ConfigMap", "tiphys"),
     }[component]

@@ -140,7 +140,7 @@ def test_no_tracked_file_names(what: str, pattern: re.Pattern[str]) -> None:
 
 
 def test_the_lock_files_have_hashes_and_no_address() -> None:
-    for name in ("runtime", "development"):
+    for name in ("runtime", "tracing", "development"):
         text = (ROOT / "requirements" / f"{name}.txt").read_text()
         assert "://" not in text
         assert "--index-url" not in text

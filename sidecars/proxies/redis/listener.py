@@ -85,7 +85,7 @@ class RedisProxy:
         server = await self._listen()
         try:
             if source is not None and material is not None:
-                await sources.follow(source, self._swap, held=material)
+                await sources.follow(source, self._swap, held=material, certificate="redis-proxy")
             else:
                 log.warning("the Redis proxy listens without TLS: passwords and trees can be read on the way")
                 await asyncio.Event().wait()
@@ -107,7 +107,7 @@ class RedisProxy:
         complaint = ""
         while True:
             try:
-                material = await sources.first(source)
+                material = await sources.first(source, certificate="redis-proxy")
                 clients = ssl.CERT_OPTIONAL if material.roots else ssl.CERT_NONE
                 self._tls = SwappedContext(material, clients=clients)
             except SurroundingsError as error:

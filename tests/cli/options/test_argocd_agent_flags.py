@@ -217,7 +217,7 @@ async def test_a_certificate_may_be_made_at_the_start() -> None:
     )
     serving = await principal.serving(EmbeddedStore(), options, principal.authentication(options["auth"]))
     assert serving.source is not None
-    material = await first(serving.source)
+    material = await first(serving.source, certificate="test")
     assert material.pair is not None
     assert material.roots == b""
 
