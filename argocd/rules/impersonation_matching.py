@@ -54,7 +54,8 @@ def _destination_without_account(case: Case) -> Iterator[Finding]:
         message = "impersonation is on and no entry names an account: no application of this project can sync"
         yield Finding(rule, ENTRIES, message, hint)
         return
-    index = EntryIndex(entries)
+    own = case.once(own_entries)
+    (index,) = case.once(_own_index) if len(entries) == len(own) else (EntryIndex(entries),)
     for place, literal, name, namespace in case.once(_exact_destinations):
         server = literal or _server_named(name, case)
         if not server:
@@ -68,6 +69,11 @@ def _destination_without_account(case: Case) -> Iterator[Finding]:
         if found.outcome is AccountOutcome.UNMATCHED:
             message = f"no entry names an account for {server} and namespace '{namespace}': applications there fail to sync"
             yield Finding(rule, f"spec.destinations[{place}]", message, hint)
+
+
+@Remembered
+def _own_index(case: Case) -> Iterator[EntryIndex]:
+    yield EntryIndex(case.once(own_entries))
 
 
 @Remembered

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import orjson
 
 from kube.embedded.watches import Record, RecordedChange, Selection, Watchers
-from kube.encoding import decode, encoded_to_keep
 from kube.errors import BadRequestError, GoneError, UnavailableError
+from kube.requests import decode, encoded_to_keep
 from kube.store import ListPage, Object, Resource, WatchEventKind
 
 # Lists that are being paged through; each holds references only. Older ones are answered with 410, as after

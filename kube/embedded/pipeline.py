@@ -15,7 +15,6 @@ from kube.embedded.hooks import AdmissionOperation, AdmissionRequest, Hooks
 from kube.embedded.managed_fields import Owners
 from kube.embedded.traits import Traits, complete, traits_of
 from kube.embedded.watches import Record
-from kube.encoding import copied
 from kube.errors import (
     AlreadyExistsError,
     BadRequestError,
@@ -24,6 +23,7 @@ from kube.errors import (
     InvalidError,
     NotFoundError,
 )
+from kube.requests import copied
 from kube.resources import NAMESPACES
 from kube.selectors import LABEL_KEY, LABEL_VALUE
 from kube.store import Identity, Object, Resource

@@ -6,15 +6,6 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
 from datetime import UTC, datetime
 
-from kube.addressing import (
-    address_of,
-    check_scope,
-    check_segment,
-    metadata_of,
-    typed,
-    typed_for_apply,
-    typed_for_creation,
-)
 from kube.embedded import drafts
 from kube.embedded.drafts import Draft
 from kube.embedded.history import History
@@ -23,9 +14,20 @@ from kube.embedded.managed_fields import Owners
 from kube.embedded.pipeline import Deletion, Pipeline, WriteRequest
 from kube.embedded.traits import WITH_STATUS
 from kube.embedded.watches import Selection, Watcher
-from kube.encoding import copied, decode, encode
 from kube.errors import ApiError, BadRequestError, ConflictError, NotFoundError
 from kube.patches import apply_json_patch, apply_merge_patch
+from kube.requests import (
+    address_of,
+    check_scope,
+    check_segment,
+    copied,
+    decode,
+    encode,
+    metadata_of,
+    typed,
+    typed_for_apply,
+    typed_for_creation,
+)
 from kube.resources import NAMESPACES, SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
 from kube.selectors import parse_fields, parse_labels
 from kube.store import Identity, JsonPatch, ListPage, Object, PatchKind, Resource, WatchEvent

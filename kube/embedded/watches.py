@@ -5,8 +5,8 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kube.encoding import decode, encode
 from kube.errors import ApiError
+from kube.requests import decode, encode
 from kube.selectors import FieldSelector, LabelSelector
 from kube.store import Object, WatchEvent, WatchEventKind
 

@@ -17,11 +17,11 @@ from kubernetes.aio.client.rest import RESTClientObject
 from multidict import CIMultiDict
 from yarl import URL
 
-from kube.encoding import decode
 from kube.errors import ApiError, KubeconfigError, UnauthorizedError, UnavailableError
 from kube.live.answers import error_of_answer, is_server_error, is_success, seconds_to_wait, warnings_of
 from kube.live.credentials import Access
 from kube.live.environment import proxy_of_environment
+from kube.requests import decode
 from kube.store import Identity
 from tiphys import __version__
 

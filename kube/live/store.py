@@ -9,13 +9,21 @@ from urllib.parse import quote
 
 import aiohttp
 
-from kube.addressing import address_of, check_scope, check_segment, typed, typed_for_apply, typed_for_creation
-from kube.encoding import decode, encode
 from kube.errors import BadRequestError, NotFoundError, UnavailableError
 from kube.live.answers import error_of_status
 from kube.live.connection import Connection, Repeat
 from kube.live.credentials import Access, find_access
 from kube.live.raw import RawApi
+from kube.requests import (
+    address_of,
+    check_scope,
+    check_segment,
+    decode,
+    encode,
+    typed,
+    typed_for_apply,
+    typed_for_creation,
+)
 from kube.store import Identity, JsonPatch, ListPage, Object, PatchKind, Resource, WatchEvent, WatchEventKind
 
 # etcd takes no object above 1.5 MiB; a line that is longer than this is no event.

@@ -10,9 +10,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from argocd.agents.index import AgentIndex
 from argocd.agents.messages import project_sendings
-from argocd.agents.routing import AgentMapping, route_project
+from argocd.agents.routing import AgentIndex, AgentMapping, route_project
 from argocd.agents.vocabulary import Mode
 from scripts.bench.figures import Figure, side_by_side
 

@@ -1,6 +1,5 @@
 """What the principal gives, written to this cluster."""
 
-from argocd.agents.acceptance import Acceptance, agent_accepts
 from argocd.agents.copies import copied, updated
 from argocd.agents.identity import (
     IdentityAction,
@@ -11,6 +10,7 @@ from argocd.agents.identity import (
     project_action,
     repository_action,
 )
+from argocd.agents.messages import Acceptance, agent_accepts
 from argocd.agents.vocabulary import Message, Mode, Target
 from argocd.reading import text
 from argocd.settings.secrets import secret_type

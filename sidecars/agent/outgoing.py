@@ -5,9 +5,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
-from argocd.agents.acceptance import Drift, WatchedChange, own_object_changed, status_message
 from argocd.agents.identity import is_managed
-from argocd.agents.messages import differs
+from argocd.agents.messages import Drift, WatchedChange, differs, own_object_changed, status_message
 from argocd.agents.own_annotations import requests_on
 from argocd.agents.vocabulary import Message, Mode
 from argocd.reading import value

@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 import orjson
 
-from argocd.agents.acceptance import Drift, deletion_of_mirror, drift_of
 from argocd.agents.copies import copied
+from argocd.agents.messages import Drift, deletion_of_mirror, drift_of
 from argocd.reading import text, value
 from kube.store import Object
 from sidecars.mirroring.kinds import SyncedKind

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from argocd.agents.index import AgentIndex
+from argocd.agents.routing import AgentIndex
 from argocd.agents.vocabulary import Mode
 from sidecars.delivery.comparison_turns import ComparisonTurns
 from sidecars.mirroring.link import Link

@@ -5,8 +5,8 @@ from datetime import datetime
 
 from argocd import names
 from argocd.agents import copies
-from argocd.agents.acceptance import Acceptance, principal_accepts
 from argocd.agents.identity import IdentityAction, mirror_action
+from argocd.agents.messages import Acceptance, principal_accepts
 from argocd.agents.namespaces import at_principal
 from argocd.agents.project_copies import NameTooLongError, prefixed_name, project_at_principal
 from argocd.agents.vocabulary import Message, Mode, Target

@@ -8,10 +8,10 @@ from typing import Any
 from argocd import names
 from argocd.agents import ignore_sync
 from argocd.agents.identity import has_source, under_first_identity
-from argocd.agents.index import AgentIndex
 from argocd.agents.modes import kept_mode, labelled_mode
 from argocd.agents.project_copies import bare_name, prefixed_name, project_for_agent
 from argocd.agents.routing import (
+    AgentIndex,
     admits_application,
     agent_of_application,
     is_autonomous_mirror,

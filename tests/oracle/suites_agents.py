@@ -5,7 +5,6 @@ from typing import Any
 
 from argocd import names
 from argocd.agents import identity, routing
-from argocd.agents.acceptance import Acceptance, principal_accepts
 from argocd.agents.checksums import (
     ChecksumError,
     ResourceKey,
@@ -13,7 +12,7 @@ from argocd.agents.checksums import (
     resource_key,
     spec_checksum,
 )
-from argocd.agents.index import AgentIndex
+from argocd.agents.messages import Acceptance, principal_accepts
 from argocd.agents.namespaces import at_agent
 from argocd.agents.project_copies import (
     NameTooLongError,
@@ -22,7 +21,7 @@ from argocd.agents.project_copies import (
     project_for_agent,
     role_line,
 )
-from argocd.agents.routing import AgentMapping
+from argocd.agents.routing import AgentIndex, AgentMapping
 from argocd.agents.vocabulary import PREFIX, Message, Mode, Target
 from argocd.globs import Verdict
 

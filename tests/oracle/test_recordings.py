@@ -24,11 +24,10 @@ from argocd.agents.copies import (
     terminated,
     updated,
 )
-from argocd.agents.index import AgentIndex
 from argocd.agents.messages import application_sendings, project_sendings
 from argocd.agents.project_copies import project_at_principal, project_for_agent
 from argocd.agents.resync import UpdateRequest, answer_to
-from argocd.agents.routing import AgentMapping
+from argocd.agents.routing import AgentIndex, AgentMapping
 from argocd.agents.vocabulary import TRACKED_AS, Message, Mode, Target
 
 HERE = Path(__file__).resolve().parent

@@ -3,8 +3,9 @@
 Pure but for the access review that `impersonation.check-writer` asks for: then the decision is awaited.
 """
 
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import Any, Protocol
 
 from jsonpointer import escape
@@ -39,8 +40,13 @@ class SnapshotSource(Protocol):
     def snapshot(self) -> Snapshot: ...
 
 
+_DAY_SECONDS = 86_400
+_EPOCH = date(1970, 1, 1).toordinal()
+
+
 def _today() -> date:
-    return datetime.now(UTC).date()
+    """In UTC. Each review asks, and a datetime on the way costs eight times as much."""
+    return date.fromordinal(_EPOCH + int(time.time()) // _DAY_SECONDS)
 
 
 class Decisions:

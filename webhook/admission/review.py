@@ -98,7 +98,7 @@ class ReviewAnswer:
 PASSED = ReviewAnswer()
 """What nearly every request is told."""
 
-_TEXT = {str}
+_TEXT = frozenset({str})
 _OPERATIONS = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 
 
@@ -268,7 +268,7 @@ def _mapping(source: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 def _groups(user: Mapping[str, Any]) -> tuple[str, ...]:
     groups = user.get("groups") or []
-    if not isinstance(groups, list) or not set(map(type, groups)) <= _TEXT:
+    if not isinstance(groups, list) or not _TEXT.issuperset(map(type, groups)):
         raise ReviewError("request.userInfo.groups must be a list of strings")
     if len(groups) > GROUPS or (groups and max(map(len, groups)) > USER_LENGTH):
         raise ReviewError(

@@ -30,7 +30,7 @@ from webhook.admission.review import (
     decode_prefix,
     encode,
 )
-from webhook.server.fairness import BodiesFullError, Body, BodyBudget, Turns, address_of
+from webhook.server.fairness import UNCOUNTED_BYTES, BodiesFullError, Body, BodyBudget, Turns, address_of
 
 SKIMMED_LIMIT = 32 * (1 << 20)
 """A body above the limit is still answered, from its beginning, and the rest let go: escaped, an object of 3 MiB and
@@ -40,6 +40,7 @@ DEFAULT_BUDGET = 4.5
 MARGIN = 0.9
 """The share of the caller's timeout after which we answer ourselves, so that the user gets a reason."""
 
+_JSON = b"application/json"
 _TIMEOUT = re.compile(rb"(?:^|&)timeout=(\d{1,4})s(?:&|$)")
 
 _BODY_NOT_READ = frozenset({413, 503})
@@ -156,8 +157,7 @@ class ReviewApp:
             path = scope["path"]
             self._observer.refused(path if path in self._endpoints else "other", error.status, error.reason)
             status, body, headers = error.status, orjson.dumps({"error": error.reason}), error.headers
-        length = str(len(body)).encode()
-        headers = ((b"content-type", b"application/json"), (b"content-length", length), *headers)
+        headers = ((b"content-type", _JSON), (b"content-length", b"%d" % len(body)), *headers)
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
@@ -165,19 +165,22 @@ class ReviewApp:
         begin, path = time.perf_counter(), scope["path"]
         endpoint = self._admitted(path, scope["method"])
         address = address_of(scope.get("client"))
+        turns = self._turns
         with self._bodies.body(address) as body:
             try:
                 read = await _read(scope, receive, body)
-                until = asyncio.get_running_loop().time() + _budget(scope) - (time.perf_counter() - begin)
-                turn = self._turns.turn(address)
-                if turn.must_wait:
-                    async with asyncio.timeout_at(until) as body.waiting:
-                        await turn.wait()
-                with turn:
+                given = False
+                if turns.must_wait(address):
+                    async with _deadline(scope, begin) as body.waiting:
+                        given = await turns.wait(address)
+                began = turns.processor()
+                try:
                     review = read()
                     answer = endpoint.decide(review)
+                finally:
+                    turns.worked(address, turns.processor() - began, given=given)
                 if not isinstance(answer, ReviewAnswer):
-                    async with asyncio.timeout_at(until) as body.waiting:
+                    async with _deadline(scope, begin) as body.waiting:
                         answer = await answer
                 told = encode(review.uid, answer, patches=endpoint.patches)
             except ReviewError as error:
@@ -219,14 +222,16 @@ class _RefusedError(Exception):
 async def _read(scope: Mapping[str, Any], receive: Any, body: Body) -> Callable[[], Review]:
     """The whole body, to be decoded when it is its turn."""
     headers = dict(scope["headers"])
-    media = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
-    if media != b"application/json":
+    media = headers.get(b"content-type", b"")
+    if media != _JSON and media.split(b";")[0].strip().lower() != _JSON:
         raise ReviewError("the content type must be application/json")
     length = headers.get(b"content-length", b"")
     declared = int(length) if length.isdigit() else 0
     if declared > SKIMMED_LIMIT:
         raise ReviewTooLargeError(f"the body is larger than {SKIMMED_LIMIT} bytes")
     message = await receive()
+    if 0 < declared <= UNCOUNTED_BYTES:
+        return partial(decode, await _parts(message, receive, body, declared=declared, kept=declared))
     if not message.get("more_body"):
         whole = message.get("body", b"") if message["type"] == "http.request" else b""
         body.charge(len(whole))
@@ -240,8 +245,10 @@ async def _read(scope: Mapping[str, Any], receive: Any, body: Body) -> Callable[
 
 
 async def _parts(message: Mapping[str, Any], receive: Any, body: Body, *, declared: int, kept: int) -> bytes:
-    """What was declared is charged at once, what was not as it comes."""
-    body.charge(min(declared, kept))
+    """What was declared is charged at once, what was not as it comes; nothing for a small body."""
+    counted = declared > UNCOUNTED_BYTES or not declared
+    if counted:
+        body.charge(min(declared, kept))
     chunks, size = [], 0
     while True:
         if message["type"] != "http.request":
@@ -252,14 +259,15 @@ async def _parts(message: Mapping[str, Any], receive: Any, body: Body, *, declar
         size += len(chunk)
         if size > max(declared, kept):
             raise ReviewTooLargeError(f"the body is larger than {kept} bytes")
-        if body.size < size <= kept:
+        if counted and body.size < size <= kept:
             body.charge(size - body.size)
         if not message.get("more_body"):
             return b"".join(chunks)
         message = await receive()
 
 
-def _budget(scope: Mapping[str, Any]) -> float:
+def _deadline(scope: Mapping[str, Any], begin: float) -> asyncio.Timeout:
     """The API server says in the query how long it waits; without that we assume its shortest usual wait."""
     found = _TIMEOUT.search(scope.get("query_string", b""))
-    return int(found[1]) * MARGIN if found and int(found[1]) else DEFAULT_BUDGET
+    budget = int(found[1]) * MARGIN if found and int(found[1]) else DEFAULT_BUDGET
+    return asyncio.timeout(budget - (time.perf_counter() - begin))

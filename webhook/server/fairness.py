@@ -22,6 +22,10 @@ from typing import Any, Self
 BODY_BYTES = 24 * (1 << 20)
 """Three of the largest reviews and many ordinary ones; with what decoding takes a tenth of the pod's memory."""
 
+UNCOUNTED_BYTES = 16 * 1024
+"""A declared body of this size is not counted, and a usual review is smaller: as many as a worker has connections are
+8 MiB, which are there besides the budget."""
+
 CHEAP_SECONDS = 0.02
 """Of the processor: ten times what most reviews take."""
 LONG_SECONDS = 0.005
@@ -137,9 +141,6 @@ class Turns:
         """To one of the costly ones, which has not worked yet."""
         self._looking = False
 
-    def turn(self, address: str) -> "Turn":
-        return Turn(self, address)
-
     def cost(self, address: str) -> float:
         """The most that one of its reviews has cost lately; nobody knows yet what a newcomer's will."""
         known = self._costs.get(address)
@@ -152,31 +153,40 @@ class Turns:
             return True
         return bool(self._costly or self._given) and self.cost(address) >= CHEAP_SECONDS
 
-    async def wait(self, turn: "Turn") -> None:
+    async def wait(self, address: str) -> bool:
+        """Whether a turn of the costly lane was given, of which `worked` wants to hear."""
         mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if self.cost(turn.address) < CHEAP_SECONDS:
-            self._cheap.append(mine)
+        given = self.cost(address) >= CHEAP_SECONDS
+        if given:
+            self._costly[mine] = address
         else:
-            turn.given = True
-            self._costly[mine] = turn.address
+            self._cheap.append(mine)
         try:
             await mine
         except asyncio.CancelledError:
-            if self._costly.pop(mine, None) is None and turn.given:
+            if self._costly.pop(mine, None) is None and given:
                 self._go_on()  # it was its turn
             raise
+        return given
 
-    def worked(self, turn: "Turn", seconds: float) -> None:
-        if seconds > self.cost(turn.address) or turn.address not in self._costs:
-            self._costs[turn.address] = (seconds, self._clock())
-            self._costs.move_to_end(turn.address)
-            if len(self._costs) > ADDRESSES:
-                self._costs.popitem(last=False)
+    def worked(self, address: str, seconds: float, *, given: bool) -> None:
+        """After work that did not wait."""
+        costs = self._costs
+        if address in costs:
+            costs.move_to_end(address)
+            if (
+                seconds <= LONG_SECONDS and not given
+            ):  # nearly every review: no cost that anybody is held back for
+                return
+        if address not in costs or seconds > self.cost(address):
+            costs[address] = (seconds, self._clock())
+            if len(costs) > ADDRESSES:
+                costs.popitem(last=False)
         if seconds > LONG_SECONDS:
-            self._given = False if turn.given else self._given
+            self._given = False if given else self._given
             self._looking = True
             asyncio.get_running_loop().call_soon(self._look, LOOKS)
-        elif turn.given:
+        elif given:
             self._go_on()
 
     def _look(self, times: int) -> None:
@@ -200,33 +210,3 @@ class Turns:
 def _wake(waiting: "asyncio.Future[None]") -> None:
     if not waiting.done():
         waiting.set_result(None)
-
-
-class Turn(AbstractContextManager[None]):
-    """Around work that does not wait; `wait` before it where `must_wait`."""
-
-    __slots__ = ("_begin", "_turns", "address", "given")
-
-    def __init__(self, turns: Turns, address: str) -> None:
-        self._turns = turns
-        self.address = address
-        self.given = False
-        self._begin = 0.0
-
-    @property
-    def must_wait(self) -> bool:
-        return self._turns.must_wait(self.address)
-
-    async def wait(self) -> None:
-        await self._turns.wait(self)
-
-    def __enter__(self) -> None:
-        self._begin = self._turns.processor()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._turns.worked(self, self._turns.processor() - self._begin)

@@ -13,7 +13,7 @@ from webhook.admission.review import Review, ReviewAnswer
 from webhook.keeper.worker_reports import Denial, WorkerReporter
 
 if TYPE_CHECKING:
-    from prometheus_client import Counter
+    from prometheus_client import Counter, Histogram
 
 REVIEWS = metrics.counter(
     "tiphys_webhook_reviews_total", "Reviews answered.", labels=("endpoint", "kind", "operation", "result")
@@ -58,6 +58,9 @@ CONFIGURATION_BROKEN = metrics.gauge(
 JUDGED_KINDS = frozenset({"AppProject", "Application", "ApplicationSet", "Secret", "ConfigMap", "Pod"})
 """Kinds that are a metric's label; others count as `other`, whatever an admin registers."""
 
+TELL_SECONDS = 0.05
+"""Between two times that counts are told to the metrics: a worker that is killed takes those of so long with it."""
+
 log = logs.get_logger()
 
 
@@ -68,17 +71,20 @@ class WorkerMetrics:
         self._reporter = reporter
         self._answers: dict[tuple[str, str, str, bool], int] = {}
         self._seconds: dict[str, list[float]] = {}
+        self._told = float("-inf")
         # A metric's child is looked up once for each combination of labels: that is what costs.
         self._reviews: dict[tuple[str, str, str, bool], Counter] = {}
+        self._review_seconds: dict[str, Histogram] = {}
         self._findings: dict[tuple[str, str], Counter] = {}
 
     def answered(self, path: str, review: Review, answer: ReviewAnswer, seconds: float) -> None:
-        """Counted here, and told to the metrics when the loop has answered all that had come by now.
+        """Counted here, and told to the metrics at once where little comes, else now and then.
 
         Processes share these metrics, and each touch of one costs a review as much as reading its fields.
         """
         if not self._seconds:
-            asyncio.get_running_loop().call_soon(self._tell)
+            loop = asyncio.get_running_loop()
+            loop.call_at(max(loop.time(), self._told + TELL_SECONDS), self._tell)
         kind = review.kind if review.kind in JUDGED_KINDS else "other"
         key = (path, kind, review.operation, answer.allowed)
         self._answers[key] = self._answers.get(key, 0) + 1
@@ -89,6 +95,7 @@ class WorkerMetrics:
             INJECTIONS.labels(answer.injection.value).inc()
 
     def _tell(self) -> None:
+        self._told = asyncio.get_running_loop().time()
         for key, count in self._answers.items():
             child = self._reviews.get(key)
             if child is None:
@@ -97,7 +104,10 @@ class WorkerMetrics:
                 child = self._reviews[key] = REVIEWS.labels(path.lstrip("/"), kind, operation, result)
             child.inc(count)
         for path, seconds in self._seconds.items():
-            metrics.observe_all(REVIEW_SECONDS.labels(path.lstrip("/")), seconds)
+            histogram = self._review_seconds.get(path)
+            if histogram is None:
+                histogram = self._review_seconds[path] = REVIEW_SECONDS.labels(path.lstrip("/"))
+            metrics.observe_all(histogram, seconds)
         self._answers.clear()
         self._seconds.clear()
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from argocd import names
-from argocd.agents.acceptance import (
+from argocd.agents.messages import (
     Acceptance,
     Drift,
     WatchedChange,

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 
 from argocd import names
-from argocd.agents.index import AgentIndex
 from argocd.agents.messages import (
     Sending,
     application_messages,
@@ -17,7 +16,7 @@ from argocd.agents.messages import (
     repository_sendings,
     strands_its_deletion,
 )
-from argocd.agents.routing import AgentMapping
+from argocd.agents.routing import AgentIndex, AgentMapping
 from argocd.agents.vocabulary import Message, Mode, Target
 from tests.argocd.agents.agent_objects import OBJECTS, application, project, repository
 

@@ -12,17 +12,13 @@ class Bench:
     """Work that costs what it is told to, and in which order it was done."""
 
     def __init__(self) -> None:
-        self.processor = 0.0
-        self.turns = Turns(processor=lambda: self.processor, clock=lambda: 0.0)
+        self.turns = Turns(clock=lambda: 0.0)
         self.order: list[str] = []
 
     async def work(self, address: str, cost: float) -> None:
-        turn = self.turns.turn(address)
-        if turn.must_wait:
-            await turn.wait()
-        with turn:
-            self.order.append(address)
-            self.processor += cost
+        given = self.turns.must_wait(address) and await self.turns.wait(address)
+        self.order.append(address)
+        self.turns.worked(address, cost, given=given)
 
 
 @pytest.fixture

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argocd import globs, names
-from argocd.agents import index as agent_index
-from argocd.agents.index import AgentIndex, ProjectChange
-from argocd.agents.routing import AgentMapping, explain_project
+from argocd.agents import routing
+from argocd.agents.routing import AgentIndex, AgentMapping, ProjectChange, explain_project
 from argocd.agents.vocabulary import Mode
 from argocd.globs import Verdict
 from tests.argocd.agents.agent_objects import NAMES, projects
@@ -146,7 +145,7 @@ def test_a_change_names_who_loses_and_who_gets_it() -> None:
 
 
 def test_only_so_many_patterns_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agent_index, "REMEMBERED_PATTERNS", 2)
+    monkeypatch.setattr(routing, "REMEMBERED_PATTERNS", 2)
     index = index_of(ALL_MANAGED)
     for pattern in ("?a", "?b", "?a", "?d"):
         index.for_project(to(pattern))
