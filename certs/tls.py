@@ -1,5 +1,6 @@
 """TLS contexts for servers, and the certificate inside them swapped while connections stay open."""
 
+import asyncio
 import os
 import ssl
 import tempfile
@@ -27,11 +28,72 @@ def server_context(folder: Path, *, client_ca: Path | None = None) -> ssl.SSLCon
         try:
             context.load_verify_locations(client_ca)
         except (ssl.SSLError, OSError) as error:
-            raise CertificateError(
-                f"{client_ca}: the clients' authorities cannot be loaded: {error}"
-            ) from error
+            raise _unusable_authorities(client_ca, error) from error
     load(context, folder)
     return context
+
+
+def _unusable_authorities(client_ca: Path, error: Exception) -> CertificateError:
+    return CertificateError(f"{client_ca}: the clients' authorities cannot be loaded: {error}")
+
+
+class FolderContext:
+    """TLS for a server from a folder and a file with its clients' authorities, which are followed.
+
+    New handshakes see what has changed, open connections go on.
+    """
+
+    def __init__(self, folder: Path, *, client_ca: Path | None = None) -> None:
+        self._folder = folder
+        self._client_ca = client_ca
+        self._current, self._authorities = self._made()
+        self.context = self._current
+        if client_ca is not None:
+            # A context takes further authorities and lets none go: new ones need a new context.
+            self.context.sni_callback = self._choose
+
+    def _made(self) -> tuple[ssl.SSLContext, bytes]:
+        authorities = self._read_authorities()
+        return server_context(self._folder, client_ca=self._client_ca), authorities
+
+    def _read_authorities(self) -> bytes:
+        if self._client_ca is None:
+            return b""
+        try:
+            return self._client_ca.read_bytes()
+        except OSError as error:
+            raise _unusable_authorities(self._client_ca, error) from error
+
+    def _load(self) -> KeyPair:
+        if self._read_authorities() != self._authorities:
+            self._current, self._authorities = self._made()
+        return load(self._current, self._folder)
+
+    async def follow(
+        self, *, loaded: Callable[[KeyPair], None], refused: Callable[[CertificateError], None]
+    ) -> None:
+        """For ever; what must not be served is reported and the last good one stays."""
+        told: tuple[str, bytes] | None = None
+
+        async def watch(folder: Path) -> None:
+            nonlocal told
+            async for _ in changes(folder):
+                try:
+                    pair = self._load()
+                except CertificateError as error:
+                    refused(error)
+                    told = None  # the same, good again, is news
+                    continue
+                if told != (pair.fingerprint, self._authorities):
+                    told = (pair.fingerprint, self._authorities)
+                    loaded(pair)
+
+        async with asyncio.TaskGroup() as group:
+            for folder in {self._folder, *([self._client_ca.parent] if self._client_ca else [])}:
+                group.create_task(watch(folder))
+
+    def _choose(self, handshake: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+        handshake.context = self._current
 
 
 class SwappedContext:
@@ -101,24 +163,3 @@ def load(context: ssl.SSLContext, folder: Path) -> KeyPair:
         return pair
 
     return consistently(folder, take)
-
-
-async def keep_loaded(
-    context: ssl.SSLContext,
-    folder: Path,
-    *,
-    loaded: Callable[[KeyPair], None],
-    refused: Callable[[CertificateError], None],
-) -> None:
-    """Follow the folder for ever; a pair that must not be served is reported and the last good one stays."""
-    current = ""
-    async for _ in changes(folder):
-        try:
-            pair = load(context, folder)
-        except CertificateError as error:
-            refused(error)
-            current = ""  # the same pair, good again, is news
-            continue
-        if pair.fingerprint != current:
-            current = pair.fingerprint
-            loaded(pair)

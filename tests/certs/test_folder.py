@@ -11,7 +11,7 @@ import pytest
 from certs.authority import Authority, LeafSubject
 from certs.folder import CERTIFICATE, KEY, changes, publish, read, read_pair
 from certs.key_pair import CertificateError, KeyPair
-from certs.tls import keep_loaded, load, server_context
+from certs.tls import FolderContext, load, server_context
 
 
 def issue(*, lifetime: timedelta = timedelta(days=1)) -> KeyPair:
@@ -100,12 +100,10 @@ def test_a_context_is_built_from_a_good_pair_or_not_at_all(tmp_path: Path) -> No
 async def test_a_bad_pair_is_reported_and_a_good_one_loaded_once(tmp_path: Path) -> None:
     first, second = issue(), issue()
     put(tmp_path, first)
-    context = server_context(tmp_path)
+    context = FolderContext(tmp_path)
     told: asyncio.Queue[str] = asyncio.Queue()
     following = asyncio.create_task(
-        keep_loaded(
-            context,
-            tmp_path,
+        context.follow(
             loaded=lambda pair: told.put_nowait(pair.fingerprint),
             refused=lambda error: told.put_nowait(str(error)),
         )

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import orjson
 
 from certs.key_pair import CertificateError, KeyPair
-from certs.tls import keep_loaded, server_context
+from certs.tls import FolderContext
 from webhook.admission.review import (
     BODY_LIMIT,
     PREFIX_LIMIT,
@@ -98,31 +98,27 @@ class ReviewApp:
         drain_seconds: float,
         client_ca: Path | None = None,
     ) -> None:
+        self._make_tls = partial(FolderContext, folder, client_ca=client_ca)
+        self._tls: FolderContext | None = None
         self._endpoints = endpoints
-        self._folder = folder
-        self._client_ca = client_ca
         self._background = background
         self._observer = observer
         self.drain_seconds = drain_seconds
         self.state = WorkerPhase.SERVING
         self._bodies = BodyBudget()
         self._turns = Turns()
-        self._context: ssl.SSLContext | None = None
         self._reloading: asyncio.Task[None] | None = None
 
     def context(self) -> ssl.SSLContext:
-        self._context = server_context(self._folder, client_ca=self._client_ca)
-        return self._context
+        self._tls = self._make_tls()
+        return self._tls.context
 
     async def start(self) -> None:
-        assert self._context is not None
+        assert self._tls is not None
         await self._background.start()
         self._reloading = asyncio.create_task(
-            keep_loaded(
-                self._context,
-                self._folder,
-                loaded=self._observer.certificate_loaded,
-                refused=self._observer.certificate_refused,
+            self._tls.follow(
+                loaded=self._observer.certificate_loaded, refused=self._observer.certificate_refused
             )
         )
 

@@ -43,6 +43,22 @@ def test_the_api_servers_certificate_is_let_in_and_others_are_not(
     assert not is_answered(server, None)
 
 
+def test_a_new_file_counts_at_once_and_the_authority_that_has_gone_does_not(
+    start_server: StartServer, tmp_path: Path
+) -> None:
+    first, file = authorities(tmp_path)
+    server = start_server(client_ca=file)
+    old = shown_by(first, tmp_path / "old")
+    with server.connect(shown=old) as kept:
+        file.write_bytes(b"no certificate")  # what cannot be read changes nothing
+        second, _ = authorities(tmp_path)
+        new = shown_by(second, tmp_path / "new")
+        until(lambda: is_answered(server, new), what="the new authority counts")
+        assert not is_answered(server, old)
+        kept.sendall(post("/validate", review()))
+        assert read_response(kept)[0] == 200
+
+
 def is_answered(server: Server, shown: Path | None) -> bool:
     """In TLS 1.3 the client hears of its refusal with the first answer."""
     try:
