@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from argocd import reading, safe_yaml
+from argocd import reading
 from argocd.engine.configuration_file import parse_configuration, parse_rules
 from argocd.judging.case import Profile
 from argocd.judging.configuration import Configuration
 from checks.files.content import STDIN, UnreadableError, read_text
+from tiphys import safe_yaml
 from tiphys.errors import CallError
 
 CONFIGURATION_FILE = "tiphys.yaml"

@@ -9,8 +9,9 @@ from typing import Any
 import orjson
 import yaml
 
-from argocd import reading, safe_yaml
+from argocd import reading
 from checks.files.content import STDIN, STDIN_NAME, UnreadableError, read_text
+from tiphys import safe_yaml
 
 Object = Mapping[str, Any]
 

@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-import yaml
 from click.core import ParameterSource
 
-from tiphys import logs
+from tiphys import logs, safe_yaml
 from tiphys.errors import CallError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -146,10 +145,10 @@ DURATION = Duration()
 def read_file(path: Path) -> dict[str, Any]:
     """A YAML file with a mapping at its top; an empty one is a good configuration."""
     try:
-        content = yaml.safe_load(path.read_bytes())
+        content = safe_yaml.load(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise CallError(f"{path} cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except ValueError as error:
         raise CallError(f"{path} is no YAML: {' '.join(str(error).split())}") from error
     if content is None:
         return {}

@@ -10,7 +10,6 @@ from typing import Any
 
 import re2
 
-from argocd import safe_yaml
 from argocd.engine.sections import ConfigurationProblem, ConfigurationSection, describe
 from argocd.judging.case import Action, Profile
 from argocd.judging.configuration import (
@@ -32,6 +31,7 @@ from argocd.judging.configuration import (
 )
 from argocd.rules.catalogue import CATALOGUE
 from argocd.spelling import did_you_mean
+from tiphys import safe_yaml
 
 AGENT_GROUP = "agent"
 """The group of `agents.identity` that holds the agent's name."""

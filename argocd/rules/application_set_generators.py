@@ -4,10 +4,11 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from argocd import kubernetes_names, reading, safe_yaml
+from argocd import kubernetes_names, reading
 from argocd.applications import application_sets, parameters, templates
 from argocd.judging.case import Action, Case, Finding, Kind, Profile, Rule
 from argocd.rules import examples
+from tiphys import safe_yaml
 
 _ID = "applicationset/generator-incomplete"
 _SHOWN = 60

@@ -7,13 +7,14 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any
 
-from argocd import kubernetes_names, reading, safe_yaml
+from argocd import kubernetes_names, reading
 from argocd.applications import application_sets, fields, parameters, templates
 from argocd.applications.template_functions import FUNCTIONS
 from argocd.go.text_template import Computed, Piece, Variable
 from argocd.judging.case import Action, Case, Finding, Kind, Profile, Rule
 from argocd.rules import examples
 from argocd.spelling import nearest
+from tiphys import safe_yaml
 
 _OPTIONS = frozenset(f"missingkey={word}" for word in ("default", "invalid", "zero", "error"))
 _MOST = 50

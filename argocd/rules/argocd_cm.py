@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from argocd import names, reading, safe_yaml
+from argocd import names, reading
 from argocd.judging.case import Action, Case, Finding, Kind, Operation, Profile, Rule
 from argocd.judging.configuration import Behaviour, TrackingFormat
 from argocd.rules import examples
@@ -16,6 +16,7 @@ from argocd.settings.argocd_cm import (
     read_settings,
 )
 from argocd.settings.keys import keys_of
+from tiphys import safe_yaml
 
 _SWITCHES = tuple(key for key, known in keys_of(names.ARGOCD_CM).exact.items() if known.form == "switch")
 _YAML_KEYS: Mapping[str, type] = {

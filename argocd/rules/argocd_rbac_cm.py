@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 
-from argocd import names, reading, safe_yaml
+from argocd import names, reading
 from argocd.go import runes
 from argocd.judging.case import Action, Case, Finding, Kind, Profile, Rule
 from argocd.rules import examples
@@ -12,6 +12,7 @@ from argocd.settings import rbac, value_forms
 from argocd.settings.casbin import BUILT_IN_ROLES, EFFECTS, PolicyLine, policy_keys, policy_lines
 from argocd.settings.rbac import MatchMode, Permission, Roles
 from argocd.spelling import did_you_mean
+from tiphys import safe_yaml
 
 _LONGEST = 120
 """Characters of a line that a message repeats."""

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from argocd import names, reading, safe_yaml
+from argocd import names, reading
 from argocd.budget import spend
 from argocd.judging.configuration import Behaviour, Configuration, Version
+from tiphys import safe_yaml
 
 IMPERSONATION_SINCE: Version = (2, 13)
 ENFORCED_KEY_SINCE: Version = (3, 5)

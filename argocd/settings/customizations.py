@@ -6,10 +6,10 @@ One that Argo CD cannot read makes it unable to read all of them, and with them 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from argocd import safe_yaml
 from argocd.go import strconv
 from argocd.settings import value_forms
 from argocd.spelling import did_you_mean
+from tiphys import safe_yaml
 
 PREFIX = "resource.customizations"
 _FIELDS = frozenset(

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from argocd import safe_yaml
 from argocd.settings import value_forms
 from argocd.spelling import did_you_mean
+from tiphys import safe_yaml
 
 REDIRECTED = frozenset(
     {

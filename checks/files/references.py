@@ -11,9 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from argocd import reading, safe_yaml
+from argocd import reading
 from checks.files.content import STDIN, UnreadableError, decoded, read_bytes
 from checks.files.reasons import Reason
+from tiphys import safe_yaml
 
 KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 CHAINSAW_TESTS = ("chainsaw-test.yaml", "chainsaw-test.yml")

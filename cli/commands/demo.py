@@ -7,11 +7,10 @@ from typing import Any, TextIO
 
 import click
 
-from argocd import safe_yaml
 from checks.files.content import FILE_LIMIT
 from demo.clusters import CONTROL_PLANE, KINDS, NAMESPACES_OF
 from demo.control_socket import ask
-from tiphys import logs
+from tiphys import logs, safe_yaml
 from tiphys.errors import CallError
 from tiphys.running import run
 

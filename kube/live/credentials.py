@@ -25,7 +25,7 @@ from kubernetes.aio.config.kube_config import FileOrData, KubeConfigLoader, Kube
 
 from kube.errors import KubeconfigError
 from kube.store import Identity
-from tiphys import logs
+from tiphys import logs, safe_yaml
 
 log = logs.get_logger()
 
@@ -188,14 +188,14 @@ class _Loader(KubeConfigLoader):  # type: ignore[misc]  # the client has no type
 
 
 def _check_file(path: str, *, must_exist: bool) -> None:
-    """The official client says neither which file is broken nor that one is missing."""
+    """The official client says neither which file is broken nor that one is missing, and reads without limits."""
     try:
-        content = yaml.safe_load(Path(path).expanduser().read_bytes())
+        content = safe_yaml.load(Path(path).expanduser().read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:
         if must_exist:
             raise KubeconfigError(f"kubeconfig {path} does not exist") from error
         return
-    except (OSError, yaml.YAMLError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise KubeconfigError(f"kubeconfig {path} cannot be read: {_first_line(error)}") from error
     if not isinstance(content, dict) or not isinstance(content.get("clusters"), list | None):
         raise KubeconfigError(

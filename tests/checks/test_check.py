@@ -8,13 +8,13 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from argocd import safe_yaml
 from argocd.judging.configuration import Configuration
 from checks import check
 from checks.check import FEW_BYTES, are_few, judge_files
 from checks.files.content import STDIN
 from checks.findings import CheckResult
 from cli.commands.check import command
+from tiphys import safe_yaml
 
 BAD = """\
 apiVersion: argoproj.io/v1alpha1

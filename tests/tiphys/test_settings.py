@@ -6,6 +6,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.tiphys.test_safe_yaml import HOSTILE
 from tiphys import settings
 from tiphys.errors import CallError
 
@@ -166,10 +167,10 @@ def test_a_bad_value_is_shown_with_the_place_that_it_came_from(file: Path) -> No
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        ("workers: [", "is no YAML: while parsing"),
-        ("workers: 2027-02-31", "is no YAML: day is out of range"),
-        ("workers: " + "[" * 5_000, "is no YAML: maximum recursion depth"),
-        ("- a\n- b\n", "must hold a mapping of settings, not a list"),
+        ("workers: [", " is no YAML: line 2, column 1: did not find expected node content"),
+        ("workers: 2027-02-31", ": workers: '2027-02-31' is not a valid integer"),
+        ("workers: " + "[" * 5_000, " is no YAML: line 1: nested deeper than 64 levels"),
+        ("- a\n- b\n", " must hold a mapping of settings, not a list"),
     ],
 )
 def test_a_file_that_is_no_mapping_is_named(file: Path, content: str, complaint: str) -> None:
@@ -178,7 +179,16 @@ def test_a_file_that_is_no_mapping_is_named(file: Path, content: str, complaint:
     result = call("--settings", str(file))
 
     assert isinstance(result.exception, CallError)
-    assert str(result.exception).startswith(f"{file} {complaint}")
+    assert str(result.exception).startswith(f"{file}{complaint}")
+    assert "\n" not in str(result.exception)
+
+
+@pytest.mark.parametrize("content", HOSTILE.values(), ids=HOSTILE.keys())
+def test_a_file_with_more_than_anybody_writes_is_refused_in_one_line(file: Path, content: str) -> None:
+    file.write_text(content)
+    result = call("--settings", str(file))
+    assert isinstance(result.exception, CallError)
+    assert str(result.exception).startswith(f"{file} is no YAML: ")
     assert "\n" not in str(result.exception)
 
 

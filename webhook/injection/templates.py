@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from argocd import reading, safe_yaml
+from argocd import reading
+from tiphys import safe_yaml
 from tiphys.errors import CallError
 from webhook.injection.quantities import exceeds
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from checks.files import content, references
 from checks.files.recognition import broken_as
 from cli.commands.check import command
-from tests.argocd.test_safe_yaml import HOSTILE
+from tests.tiphys.test_safe_yaml import HOSTILE
 
 PROJECT = (
     "apiVersion: argoproj.io/v1alpha1\nkind: AppProject\nmetadata: {name: web, namespace: argocd}\nspec: {}\n"

