@@ -44,15 +44,20 @@ async def _address(examined: Examined) -> Diagnosis:
             "it is not known where the principal is: Deployment tiphys-agent has no --server-address",
             remedy="give this command --server-address, and --server-port",
         )
+    remedy = (
+        "correct the agent's --server-address, or the DNS; a name of the cluster is only known inside of it"
+    )
+    return await address_diagnosis(host, port, remedy=remedy)
+
+
+async def address_diagnosis(host: str, port: int, *, remedy: str) -> Diagnosis:
+    """By the DNS of this machine."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(DNS_SECONDS):
             found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, TimeoutError) as problem:
-        return error(
-            f"{host} has no address here: {problem or 'no answer'}",
-            remedy="correct the agent's --server-address, or the DNS; a name of the cluster is only known inside of it",
-        )
+        return error(f"{host} has no address here: {problem or 'no answer'}", remedy=remedy)
     return ok(f"{host} is {found[0][4][0]}")
 
 

@@ -11,6 +11,7 @@ from checks.doctor import (
     clash_checks,
     cluster_checks,
     installation_checks,
+    pair_checks,
     principal_checks,
     webhook_checks,
 )
@@ -31,6 +32,7 @@ INSTALLED = (
     installation_checks.NOTHING_INSTALLED,
     webhook_checks.SECTION,
     principal_checks.SECTION,
+    pair_checks.SECTION,
     agent_checks.SECTION,
     clash_checks.SECTION,
 )

@@ -38,6 +38,10 @@ class DoctorOptions:
     server_address: str = ""
     """Where the agent finds its principal; empty: as its Deployment says."""
     server_port: int = 0
+    ha_address: str = "127.0.0.1:8405"
+    """The admin port of a principal of a pair, through a port-forward."""
+    health_url: str = ""
+    """Its /healthz; empty: through the API server."""
 
 
 @dataclass(slots=True)
@@ -97,6 +101,10 @@ def container_words(deployment: Object | None) -> Iterator[str]:
     """The arguments of all containers."""
     for container in reading.sequence(deployment, "spec", "template", "spec", "containers"):
         yield from reading.texts(container, "args")
+
+
+def is_paired(deployment: Object | None) -> bool:
+    return not {"--ha-enabled", "--ha-enabled=true"}.isdisjoint(container_words(deployment))
 
 
 def flag(deployment: Object | None, name: str) -> str:

@@ -12,12 +12,9 @@ import yaml
 from argocd import names, reading
 from argocd.agents.vocabulary import Mode
 from checks.doctor.diagnosis import Diagnosis, DoctorCheck, error, ok, some
-from checks.doctor.examined import DoctorOptions, Examined, InstalledPart, flag
+from checks.doctor.examined import DoctorOptions, Examined, InstalledPart, flag, is_paired
 from kube.resources import SELF_SUBJECT_ACCESS_REVIEWS, SUBJECT_ACCESS_REVIEWS
 from kube.store import Object, Resource, Store
-
-AUTONOMOUS = "agent-autonomous"
-"""An agent whose role is another."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -101,8 +98,7 @@ async def _look(examined: Examined, part: InstalledPart) -> Diagnosis:
     deployment = await examined.deployment(part)
     account = reading.text(deployment, "spec", "template", "spec", "serviceAccountName") or part.object_name
     namespace = examined.namespace_of(part)
-    autonomous = part is InstalledPart.AGENT and flag(deployment, "--agent-mode") == Mode.AUTONOMOUS
-    rights = granted(AUTONOMOUS if autonomous else part.value, examined.options)
+    rights = granted(_variant(part, deployment), examined.options)
     user = f"{names.SERVICE_ACCOUNT_PREFIX}{namespace}:{account}"
     lacking = await missing(examined.store, rights, user=user)
     if lacking:
@@ -112,6 +108,15 @@ async def _look(examined: Examined, part: InstalledPart) -> Diagnosis:
             remedy="apply the manifests again, and look for what took the roles or their bindings away",
         )
     return ok(f"ServiceAccount {namespace}/{account} has all {len(rights)}")
+
+
+def _variant(part: InstalledPart, deployment: Object | None) -> str:
+    """Whose role is another, by its flags."""
+    if part is InstalledPart.AGENT and flag(deployment, "--agent-mode") == Mode.AUTONOMOUS:
+        return "agent-autonomous"
+    if part is InstalledPart.PRINCIPAL and is_paired(deployment):
+        return "principal-of-a-pair"
+    return part.value
 
 
 def rights_check(part: InstalledPart) -> DoctorCheck:

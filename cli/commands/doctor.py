@@ -42,6 +42,13 @@ MARKS = {
     help="Where an agent here finds its principal.  [default: as its Deployment says]",
 )
 @click.option("--server-port", default=0, help="And its port.  [default: as its Deployment says]")
+@click.option(
+    "--ha-address",
+    default="127.0.0.1:8405",
+    show_default=True,
+    help="The admin port of a principal of a pair, through kubectl port-forward.",
+)
+@click.option("--health-url", default="", help="Its /healthz.  [default: through the API server]")
 @cluster_options
 @format_option()
 def command(*, pre: bool, wait: float, form: str, **given: Any) -> None:
@@ -74,6 +81,8 @@ async def _examine(
             principal_url=given["principal_url"],
             server_address=given["server_address"],
             server_port=given["server_port"],
+            ha_address=given["ha_address"],
+            health_url=given["health_url"],
         ),
     )
     found: list[Examination] = []

@@ -11,6 +11,8 @@ MANIFESTS = Path(__file__).parents[2] / "manifests"
 
 # Patched over a base's role of the same name and namespace.
 VARIANTS = {"agent-autonomous": "agent"}
+# Rules that a component adds to the role in Argo CD's namespace.
+EXTENDED = {"principal-of-a-pair": ("principal", "high-availability")}
 NAMESPACES = {"": "cluster", "tiphys-system": "tiphys", "argocd": "argocd"}
 
 
@@ -18,6 +20,10 @@ def generate() -> str:
     found = {folder.name: _rules(folder, folder.name) for folder in sorted((MANIFESTS / "base").iterdir())}
     for variant, part in VARIANTS.items():
         found[variant] = {**found[part], **_rules(MANIFESTS / "components" / variant, part)}
+    for variant, (part, component) in EXTENDED.items():
+        added = yaml.safe_load((MANIFESTS / "components" / component / "roles.yaml").read_text())
+        own = found[part]
+        found[variant] = {**own, "argocd": [*own["argocd"], *(patch["value"] for patch in added)]}
     return yaml.safe_dump(found, sort_keys=True, width=110, default_flow_style=None)
 
 

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from argocd import names
-from checks.doctor import cluster_checks
+from checks.doctor import cluster_checks, pair_checks
 from checks.doctor.diagnosis import CheckHealth, Diagnosis
 from checks.doctor.examination import BEFORE_INSTALLATION, INSTALLED, look
 from checks.doctor.examined import DoctorOptions, Examined
@@ -33,8 +33,13 @@ CHECKS = {check.id: check for section in (*BEFORE_INSTALLATION, *INSTALLED) for 
 DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/applicationsets.argoproj.io"
 PAGE = Path(__file__).parents[3] / "docs" / "doctor.md"
 
-ELSEWHERE = {"kubernetes/api", "kubernetes/version", "argocd/crds"}
-"""Below: they need more than a row."""
+ELSEWHERE = {
+    "kubernetes/api",
+    "kubernetes/version",
+    "argocd/crds",
+    *(check.id for check in pair_checks.SECTION.checks),
+}
+"""Below, or in test_pair_lines.py: they need more than a row."""
 
 
 @contextlib.asynccontextmanager
