@@ -40,6 +40,8 @@ EVERYWHERE = (
     (r"namespace: tiphys-system\b", "namespace: {{ .Release.Namespace }}"),
     (r"namespace: argocd\b", "namespace: {{ .Values.argocd.namespace }}"),
     (r"system:serviceaccount:tiphys-system:", "system:serviceaccount:{{ .Release.Namespace }}:"),
+    (r"system:serviceaccount:argocd:", "system:serviceaccount:{{ .Values.argocd.namespace }}:"),
+    (r'request\.namespace == "argocd"', 'request.namespace == "{{ .Values.argocd.namespace }}"'),
     (r"\.tiphys-system\.svc", ".{{ .Release.Namespace }}.svc"),
     (
         r"kubernetes\.io/metadata\.name: monitoring\b",
@@ -98,6 +100,20 @@ _SIDECAR_RESOURCES = Place(
     _RESOURCES,
     "COMPONENT.resources",
 )
+
+_PAIR = ".Values.principal.highAvailability"
+_PAIR_ARGS = """\
+            {{- with .Values.principal.highAvailability }}
+            {{- if .enabled }}
+            - --ha-enabled
+            - --ha-peer-address={{ required "principal.highAvailability.peer.address: where the other one is" .peer.address }}
+            - --ha-allowed-replication-clients={{ required "principal.highAvailability.peer.name: the name in its certificate" .peer.name }}
+            {{- with .preferredRole }}
+            - --ha-preferred-role={{ . }}
+            {{- end }}
+            {{- end }}
+            {{- end }}
+"""
 
 PLACES: dict[str, tuple[Place, ...]] = {
     "base/webhook/configuration.yaml": (
@@ -181,6 +197,7 @@ PLACES: dict[str, tuple[Place, ...]] = {
         Place(
             "            - --allowed-namespaces=*  # an agent's Applications are in the namespace of its name\n",
             "            - --allowed-namespaces=*  # an agent's Applications are in the namespace of its name\n"
+            + _PAIR_ARGS
             + _EXTRA_ARGS,
         ),
         _SIDECAR_RESOURCES,
@@ -230,6 +247,9 @@ COMPONENTS = {
     "monitoring/alerts.yaml": ("webhook/alerts.yaml", ".Values.monitoring.enabled"),
     "monitoring-fleet/service-monitor.yaml": ("principal/service-monitor.yaml", ".Values.monitoring.enabled"),
     "monitoring-fleet/alerts.yaml": ("principal/alerts.yaml", ".Values.monitoring.enabled"),
+    "high-availability/fence.yaml": ("principal/pair-fence.yaml", f"{_PAIR}.enabled"),
+    "high-availability/service.yaml": ("principal/pair-service.yaml", f"{_PAIR}.enabled"),
+    "high-availability/network-policy.yaml": ("principal/pair-network-policy.yaml", f"{_PAIR}.enabled"),
 }
 """Files of kustomize's components, as which template of whom, and when."""
 
@@ -282,6 +302,8 @@ def _template(source: str, component: str) -> str:
         text = text.replace(place.text, place.template.replace("COMPONENT", component))
     if source == "base/agent/roles.yaml":
         text = _with_autonomous_rules(text)
+    if source == "base/principal/roles.yaml":
+        text = _with_rules_of_a_pair(text)
     for pattern, replacement in EVERYWHERE:
         text = re.sub(pattern, replacement, text)
     documents = text.split("\n---\n")
@@ -306,6 +328,22 @@ def _with_autonomous_rules(text: str) -> str:
     narrow = narrow[narrow.index("rules:\n") + len("rules:\n") :]
     wanted = '  {{- if eq .Values.agent.mode "autonomous" }}\n'
     return f"{text[:start]}{wanted}{narrow}  {{{{- else }}}}\n{text[start:end]}  {{{{- end }}}}\n{text[end:]}"
+
+
+def _with_rules_of_a_pair(text: str) -> str:
+    """At the end of the principal's Role, as the component's patch adds them."""
+    patch = yaml.safe_load((MANIFESTS / "components/high-availability/roles.yaml").read_text())
+    assert all((step["op"], step["path"]) == ("add", "/rules/-") for step in patch)
+    rules = [yaml.safe_dump(step["value"], default_flow_style=True, width=1000).strip() for step in patch]
+    added = "".join(f"  - {rule}\n" for rule in rules)
+    documents = text.split("---\n")
+    [role] = [
+        index
+        for index, document in enumerate(documents)
+        if "kind: Role\n" in document and "name: tiphys-principal\n" in document
+    ]
+    documents[role] += f"  {{{{- if {_PAIR}.enabled }}}}\n{added}  {{{{- end }}}}\n"
+    return "---\n".join(documents)
 
 
 def defaults() -> Iterator[tuple[str, object]]:
