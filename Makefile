@@ -6,6 +6,12 @@ ROOMS := argocd certs checks cli demo kube sidecars tiphys webhook
 # Hashes are checked; the lock is whole, so nothing is resolved (an older pip picks a newer release for an extra and
 # then misses its hash); bytecode is left to the first import: half a minute less on a new machine.
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile --no-deps
+# An image that others run is built from a digest: make image BASE=python:3.13-slim@sha256:…
+BASE ?= python:3.13-slim
+PLATFORMS ?= linux/amd64,linux/arm64
+OCI_FILE = --output type=oci,dest=build/tiphys-$(VERSION).tar
+DIST ?= dist
+VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' tiphys/__init__.py)
 # Test processes, each with local clusters of its own; ARGS goes to pytest: make test ARGS="-k project".
 WORKERS ?= 2
 
@@ -65,8 +71,17 @@ lock: .venv/ready ## renew the lock files: hashes, no index addresses
 sbom: .venv/ready ## what the image holds and under which licences: build/sbom.cdx.json, build/licences.tsv
 	@$(BIN)/python -m scripts.sbom
 
+packages: .venv/ready ## wheel and sdist into dist/, the wheel made from the sdist
+	@$(BIN)/uv build --quiet --offline --no-build-isolation --python $(BIN)/python --out-dir $(DIST)
+
+image: .venv/ready ## the image for two platforms into build/, by Docker's buildx; ARGS="--push --tag …" pushes it instead
+	@mkdir -p build
+	docker buildx build --platform $(PLATFORMS) --build-arg BASE=$(BASE) --tag tiphys:$(VERSION) \
+	  --label org.opencontainers.image.version=$(VERSION) \
+	  $(if $(ARGS),$(ARGS),$(OCI_FILE)) .
+
 clean: ## everything that the other targets made here; the cluster's binaries stay in the user's cache
 	@rm -rf .venv build dist reports .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help run test proofs lint bench cluster docs pictures lock sbom clean
+.PHONY: help run test proofs lint bench cluster docs pictures lock sbom packages image clean

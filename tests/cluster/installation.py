@@ -33,6 +33,14 @@ def installed(cluster: Cluster, overlay: str | Path) -> Iterator[None]:
             cluster.drop_namespace(namespace)
 
 
+def listening(role: str) -> list[str]:
+    """Flags for ports that nobody else has."""
+    words = ["--metrics-port", str(free_port()), "--healthz-port", str(free_port())]
+    return words + (
+        ["--agents-port", str(free_port()), "--disable-redis-proxy"] if role == "principal" else []
+    )
+
+
 @contextmanager
 def sidecar(
     role: str, cluster: Cluster, *words: str, folder: Path, namespace: str = "argocd"
@@ -43,8 +51,7 @@ def sidecar(
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "cli", role, "--kubeconfig", str(account)),
-            *("--metrics-port", str(free_port()), "--healthz-port", str(free_port())),
-            *(("--agents-port", str(free_port()), "--disable-redis-proxy") if role == "principal" else ()),
+            *listening(role),
             *words,
         ],
         stderr=log.open("wb"),
