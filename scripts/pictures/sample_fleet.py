@@ -234,8 +234,8 @@ async def sample_fleet(
 
 def _two_regions() -> list[RegionFacts]:
     return [
-        RegionFacts(name="hub-eu", ours=True, state="active", epoch=7),
-        RegionFacts(name="hub-us", ours=False, state="replicating", epoch=7, lag_seconds=0.04),
+        RegionFacts(name="this region", ours=True, state="active", epoch=7),
+        RegionFacts(name="hub.us.example.org:8443", ours=False, state="replicating", epoch=7, lag="0.0 s"),
     ]
 
 

@@ -17,6 +17,7 @@ from sidecars.metrics.per_peer import principal_figures
 from sidecars.mirroring.link import Link, Runtime
 from sidecars.principal import agent_status
 from sidecars.principal.fleet_page.page import FleetPage
+from sidecars.principal.fleet_page.regions import regions_of
 from sidecars.principal.metrics import PrincipalMetrics
 from sidecars.principal.principal import Principal, identity
 from sidecars.principal.proxies.redis_proxy import PrincipalRedis
@@ -107,7 +108,10 @@ class PrincipalProcess:
         self._reading = ""
         """What has to be known before anybody is let in."""
         page = FleetPage(
-            store, lambda: self.principal if self.listening.is_set() else None, waits=self._waits
+            store,
+            lambda: self.principal if self.listening.is_set() else None,
+            waits=self._waits,
+            regions=lambda: () if self.pair is None else regions_of(self.pair.controller),
         )
         self._leadership = Leadership(
             store,
@@ -350,11 +354,13 @@ class PrincipalProcess:
 
     def _ready(self) -> HttpPage:
         if self.listening.is_set():
-            words = "serving agents" if self.gate.is_open else f"standing by: {self.gate.state}"
+            words = "serving agents" if self.gate.is_open else self._waits()
             return HttpPage(f"{words}\n".encode())
         return HttpPage(f"{self._waits()}\n".encode(), status=503)
 
     def _waits(self) -> str:
+        if self.listening.is_set() and not self.gate.is_open:
+            return f"standing by: {self.gate.state}"
         reading = f"reading {self._reading}" if self._reading else "starting"
         return self._leadership.waits or reading
 

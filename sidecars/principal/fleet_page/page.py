@@ -97,7 +97,9 @@ class FleetPage:
         principal = self._leading()
         if principal is None:
             text = self._templates.get_template("waiting.html").render(
-                version=__version__, waits=self._waits()
+                version=__version__,
+                waits=self._waits(),
+                regions=str(self._parts.regions(self._regions())),
             )
             return HttpPage(text.encode(), status=503, content_type=layout.HTML_TYPE, headers=layout.HEADERS)
         view = View.of(query)

@@ -12,6 +12,7 @@ from kube.errors import ForbiddenError
 from kube.resources import CONFIG_MAPS
 from kube.store import ListPage, Resource
 from sidecars.principal import process as principals
+from sidecars.principal import watched_blocklist
 from tests.sidecars import processes
 from tests.sidecars.pair_in_memory import ARGOCD, Hub
 from tests.sidecars.processes import PATIENCE, Pki
@@ -79,7 +80,7 @@ async def test_the_port_opens_when_the_blocklist_was_read_and_not_before() -> No
 async def test_a_blocklist_that_may_not_be_read_ends_the_principal_with_a_sentence(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(principals, "SYNC_SECONDS", 0.2)
+    monkeypatch.setattr(watched_blocklist, "SYNC_SECONDS", 0.2)
     slow, pki = SlowBlocklist(forbidden=True), Pki()
     process = await equipped(slow_store(slow), pki)
     with pytest.raises(ExceptionGroup) as caught:
