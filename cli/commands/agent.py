@@ -144,6 +144,19 @@ OPTIONS = combined(
         default=True,
         help="Let the principal read logs of our Applications' pods.",
     ),
+    FLAGS.switch("--enable-exec", text="Let the principal open terminals in our Applications' pods."),
+    FLAGS.option(
+        "--exec-limit",
+        type=settings.DURATION,
+        default="30m",
+        help="A terminal is closed after this; 0: never.",
+    ),
+    FLAGS.option(
+        "--exec-idle-limit",
+        type=settings.DURATION,
+        default="10m",
+        help="And after so long without a word from either side; 0: never.",
+    ),
     FLAGS.option("--label-selector", default="", help="Only objects that match are kept in step."),
     FLAGS.option(
         "--grpc-max-message-size", default=DEFAULT_MAX_MESSAGE_BYTES, help="Bytes of one message at most."
@@ -220,6 +233,9 @@ def serving(store: Store, given: dict[str, Any]) -> AgentOptions:
             resource_proxy=given["enable_resource_proxy"],
             resource_proxy_namespaces=given["resource_proxy_namespaces"],
             logs=given["enable_logs"],
+            terminals=given["enable_exec"],
+            terminal_seconds=given["exec_limit"],
+            terminal_idle_seconds=given["exec_idle_limit"],
         ),
         dialing=DialOptions(
             host=given["server_address"],

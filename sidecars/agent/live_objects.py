@@ -18,6 +18,7 @@ from sidecars.proxies.own_applications import OwnApplications
 from sidecars.proxies.ownership import Ownership
 from sidecars.proxies.pods.access import Pods
 from sidecars.proxies.pods.agent_calls import AgentCalls
+from sidecars.proxies.terminal.agent_terminals import DisabledTerminals, TerminalHandler, TerminalLimits
 
 
 class LiveObjects:
@@ -28,9 +29,11 @@ class LiveObjects:
         self._cache: Cache[Object] | None = None
         settings = agent.settings
         self._logs: LogHandler = DisabledLogs()
+        self._terminals: TerminalHandler = DisabledTerminals()
         if api is None or not (settings.resource_proxy or settings.logs or settings.terminals):
             agent.dispatcher.serve(Target.RESOURCE, DisabledResources())
             agent.dispatcher.serve(Target.CONTAINER_LOG, self._logs)
+            agent.dispatcher.serve(Target.TERMINAL, self._terminals)
             return
         self._cache = Cache(
             store,
@@ -69,6 +72,10 @@ class LiveObjects:
         if settings.logs:
             self._logs = LogHandler(pods, calls)
         agent.dispatcher.serve(Target.CONTAINER_LOG, self._logs)
+        if settings.terminals:
+            limits = TerminalLimits(total=settings.terminal_seconds, idle=settings.terminal_idle_seconds)
+            self._terminals = TerminalHandler(pods, calls, limits=limits)
+        agent.dispatcher.serve(Target.TERMINAL, self._terminals)
 
     async def run(self) -> None:
         try:
@@ -76,6 +83,7 @@ class LiveObjects:
                 await self._cache.run()
         finally:
             await self._logs.close()
+            await self._terminals.close()
 
     def _read(self, _old: Object | None, new: Object | None) -> None:
         self._settings = read_settings(new, configuration=Configuration())

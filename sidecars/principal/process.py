@@ -34,6 +34,7 @@ from sidecars.process.serving_gate import OPEN, STARTING, STOPPING, ServingGate
 from sidecars.proxies.logs.proxy import LogProxy
 from sidecars.proxies.redis.listener import RedisProxyOptions
 from sidecars.proxies.requests import Requests
+from sidecars.proxies.terminal.proxy import TerminalProxy
 from sidecars.replication.control.settings import HaSettings
 from sidecars.replication.states import HaState
 from sidecars.wire.auth.authenticator import Gate, Rules
@@ -42,7 +43,7 @@ from sidecars.wire.auth.methods import Method
 from sidecars.wire.auth.passwords import PasswordMethod, read_accounts
 from sidecars.wire.auth.tokens import Tokens
 from sidecars.wire.auth.trust import Trust
-from sidecars.wire.data_streams import LOGS
+from sidecars.wire.data_streams import LOGS, TERMINAL
 from sidecars.wire.events import fresh_id
 from sidecars.wire.server import listener
 from sidecars.wire.server.server import Server
@@ -128,6 +129,7 @@ class PrincipalProcess:
         self.pages = self._leadership.pages
         self._requests = Requests(self._link_of)
         self._log_proxy = LogProxy(self._requests)
+        self._terminal_proxy = TerminalProxy(self._requests)
         self.resources: ResourcePort | None = None
         if serving.resources is not None:
             self.resources = ResourcePort(
@@ -135,7 +137,7 @@ class PrincipalProcess:
                 requests=self._requests,
                 tokens=serving.tokens,
                 gate=self.gate,
-                subresources={"log": self._log_proxy},
+                subresources={"log": self._log_proxy, "exec": self._terminal_proxy},
             )
 
     async def run(self) -> None:
@@ -163,7 +165,7 @@ class PrincipalProcess:
             rules,
             self._serve_stream,
             services=() if pair is None else pair.services,
-            serve_data={LOGS: self._log_proxy.carry},
+            serve_data={LOGS: self._log_proxy.carry, TERMINAL: self._terminal_proxy.carry},
         )
         if serving.redis is not None:
             self.redis = PrincipalRedis(serving.redis, hub_state, trust=rules.trust, requests=self._requests)

@@ -34,6 +34,7 @@ class PodScene:
         self.hub = EmbeddedStore(namespaces=["argocd", AGENT])
         self.processes: dict[str, Any] = {}
         self.callers: dict[str, aiohttp.ClientSession] = {}
+        self.shell: Any = None
 
     async def start(self) -> None:
         self.pods: PodsApi
