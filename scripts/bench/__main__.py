@@ -14,7 +14,16 @@ from pathlib import Path
 from scripts.bench.figures import Figure
 
 HERE = Path(__file__).parent
-NO_BENCHMARKS = {"__main__", "asking", "figures", "live_sidecars", "paired", "reviewing", "sidecar_processes"}
+NO_BENCHMARKS = {
+    "__main__",
+    "asking",
+    "figures",
+    "live_replication",
+    "live_sidecars",
+    "paired",
+    "reviewing",
+    "sidecar_processes",
+}
 
 
 def main() -> int:

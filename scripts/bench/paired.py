@@ -224,25 +224,25 @@ async def pair_with(sidecars: Sidecars) -> AsyncIterator[Pair]:
         papers.keep_agent(AGENT)
         stores = [await LiveStore.connect(kubeconfig=each.kubeconfig) for each in (hub, workload)]
         try:
-            await _furnish(*stores)
+            await furnished(*stores)
             with sidecars(hub, workload, Path(folder)) as pids:
                 pair = Pair(*stores, folder=Path(folder))
                 pair.sidecars = pids
-                await _connected(pair)
+                await connected(pair)
                 yield pair
         finally:
             for store in stores:
                 await store.close()
 
 
-async def _furnish(hub: LiveStore, workload: LiveStore) -> None:
+async def furnished(hub: LiveStore, workload: LiveStore) -> None:
     for store in (hub, workload):
         for name in (NAMESPACE, AGENT, ASIDE):
             await store.create(NAMESPACES, {"metadata": {"name": name}})
     await hub.create(SECRETS, cluster_secret(AGENT), namespace=NAMESPACE)
 
 
-async def _connected(pair: Pair) -> None:
+async def connected(pair: Pair) -> None:
     """A project that every agent gets says when the sidecars are there."""
     spec = {
         "sourceRepos": ["*"],
