@@ -128,21 +128,19 @@ OPTIONS = combined(
         type=click.Choice([word.value for word in Adoption]),
         help="Whether an Application that is nobody's copy may become one.",
     ),
-    FLAGS.option(
+    FLAGS.switch(
         "--enable-resource-proxy",
-        type=click.BOOL,
         default=True,
-        help="Let the principal see and change live objects of our Applications.",
+        text="Let the principal see and change live objects of our Applications.",
     ),
     FLAGS.texts(
         "--resource-proxy-namespaces",
         text="Only those in these namespaces: globs or /expressions/; without it all.",
     ),
-    FLAGS.option(
+    FLAGS.switch(
         "--enable-logs",
-        type=click.BOOL,
         default=True,
-        help="Let the principal read logs of our Applications' pods.",
+        text="Let the principal read logs of our Applications' pods.",
     ),
     FLAGS.switch("--enable-exec", text="Let the principal open terminals in our Applications' pods."),
     FLAGS.option(

@@ -105,11 +105,10 @@ OPTIONS = combined(
         default="argocd-agent-resource-proxy:9090",
         help="Written into those Secrets.",
     ),
-    FLAGS.option(
+    FLAGS.switch(
         "--enable-resource-proxy",
-        type=click.BOOL,
         default=True,
-        help="Serve live objects of agents' clusters, on port 9090.",
+        text="Serve live objects of agents' clusters, on port 9090.",
     ),
     FLAGS.option(
         "--resource-proxy-secret-name",

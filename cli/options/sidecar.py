@@ -41,7 +41,7 @@ class Flags:
         options.setdefault("show_default", options.get("default") is not None)
         return click.option(name, *short, envvar=[f"{self._prefix}_{env or _suffix(name)}", *also], **options)
 
-    def switch(self, name: str, *, env: str = "", text: str) -> Callable[[F], F]:
+    def switch(self, name: str, *, env: str = "", default: bool = False, text: str) -> Callable[[F], F]:
         """As in Go: `--name`, `--name=true` and `--name=false`."""
         suffix = env or _suffix(name)
         return click.option(
@@ -50,7 +50,7 @@ class Flags:
             type=click.BOOL,
             is_flag=False,
             flag_value="true",
-            default=False,
+            default=default,
             metavar="[=false]",
             help=text,
         )

@@ -47,7 +47,7 @@ PRINCIPAL = [
     ("resource-proxy-key-path", "ARGOCD_PRINCIPAL_RESOURCE_PROXY_TLS_KEY_PATH", "/tls/proxy.key"),
     ("resource-proxy-ca-secret-name", "ARGOCD_PRINCIPAL_RESOURCE_PROXY_CA_SECRET_NAME", "other"),
     ("resource-proxy-ca-path", "ARGOCD_PRINCIPAL_RESOURCE_PROXY_TLS_CA_PATH", "/tls/ca.crt"),
-    ("enable-resource-proxy", "ARGOCD_PRINCIPAL_ENABLE_RESOURCE_PROXY", "true"),
+    ("enable-resource-proxy", "ARGOCD_PRINCIPAL_ENABLE_RESOURCE_PROXY", "false"),
     ("resource-proxy-address", "ARGOCD_PRINCIPAL_RESOURCE_PROXY_ADDRESS", "proxy:9090"),
     ("jwt-secret-name", "ARGOCD_PRINCIPAL_JWT_SECRET_NAME", "other"),
     ("jwt-key", "ARGOCD_PRINCIPAL_JWT_KEY_PATH", "/jwt/jwt.key"),
@@ -108,7 +108,7 @@ AGENT = [
     ("metrics-port", "ARGOCD_AGENT_METRICS_PORT", "9181"),
     ("healthz-port", "ARGOCD_AGENT_HEALTH_CHECK_PORT", "8002"),
     ("pprof-port", "ARGOCD_AGENT_PPROF_PORT", "6060"),
-    ("enable-resource-proxy", "ARGOCD_AGENT_ENABLE_RESOURCE_PROXY", "true"),
+    ("enable-resource-proxy", "ARGOCD_AGENT_ENABLE_RESOURCE_PROXY", "false"),
     ("cache-refresh-interval", "ARGOCD_AGENT_CACHE_REFRESH_INTERVAL", "20s"),
     ("informer-sync-timeout", "ARGOCD_AGENT_INFORMER_SYNC_TIMEOUT", "20s"),
     ("buffer-informer-event-interval", "ARGOCD_AGENT_BUFFER_INFORMER_EVENT_INTERVAL", "2s"),
@@ -140,7 +140,7 @@ AGENT = [
 ]
 ROWS = [(principal.command, *row) for row in PRINCIPAL] + [(agent.command, *row) for row in AGENT]
 IDS = [f"{place} {row[0]}" for place, rows in (("principal", PRINCIPAL), ("agent", AGENT)) for row in rows]
-SWITCHES = [row for row in ROWS if row[3] == "true"]
+SWITCHES = [row for row in ROWS if row[3] in {"true", "false"}]
 
 
 def given(command: click.Command, *arguments: str) -> dict[str, Any]:
@@ -179,7 +179,7 @@ def test_the_namespace_has_a_short_flag(command: click.Command) -> None:
 @pytest.mark.parametrize(
     ("unused", "options"),
     [
-        (principal.UNUSED, given(principal.command, "--ha-enabled", "--enable-resource-proxy=false")),
+        (principal.UNUSED, given(principal.command, "--enable-websocket", "--otlp-insecure=false")),
         (agent.UNUSED, given(agent.command, "--enable-websocket", "--redis-tls-enabled=false")),
     ],
     ids=["principal", "agent"],

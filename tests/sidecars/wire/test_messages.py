@@ -35,7 +35,9 @@ FIELDS = {
     replication_pb2.ReplicationSnapshot: "agents 1, last_sequence_num 2, principal_resources 3",
     replication_pb2.AgentState: "name 1, mode 2, connected 3, resources 4",
     replication_pb2.Resource: "name 1, namespace 2, kind 3, uid 4, spec_checksum 5, data 6",
-    replication_pb2.ReplicationAck: "acked_sequence_num 1",
+    replication_pb2.ReplicationAck: (
+        "acked_sequence_num 1, taken_bytes 101, word 102, payload 103, held 104"  # from 101 on ours
+    ),
     replication_pb2.ReplicationStatus: (
         "current_sequence_num 1, pending_events 2, last_event_unix 3, connected_replicas 4"
     ),
