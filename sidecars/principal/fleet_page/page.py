@@ -148,12 +148,12 @@ class FleetPage:
     def _part(self, principal: Principal, part: str) -> str:
         """One rendering for however many look."""
         record = principal.record
-        record.stuck.calm(now=datetime.now(UTC))
+        record.calm()
         newest = record.news.number
         number, drawn = self._drawn.get(part, (-1, ""))
-        if number == newest or (
-            number >= 0 and part not in record.news.parts_since(number) and part != REGIONS
-        ):
+        if part == REGIONS:  # which no event tells of
+            return str(self._parts.regions(self._regions()))
+        if number == newest or (number >= 0 and part not in record.news.parts_since(number)):
             return drawn
         match part:
             case "summary":
@@ -163,10 +163,8 @@ class FleetPage:
             case "stuck":
                 listed = sorted(record.stuck, key=lambda each: each.since, reverse=True)
                 drawn = str(self._parts.stuck(listed[:STUCK_SHOWN], len(listed)))
-            case "travelled":
-                drawn = str(self._parts.travelled(list(reversed(record.travelled))))
             case _:
-                drawn = str(self._parts.regions(self._regions()))
+                drawn = str(self._parts.travelled(list(reversed(record.travelled))))
         self._drawn[part] = newest, drawn
         return drawn
 

@@ -263,6 +263,11 @@ class FleetRecord:
         ):
             self._stuck_changed(agent)
 
+    def calm(self) -> None:
+        """Somebody looks: what has ended by the passing of time is gone."""
+        for agent in self.stuck.calm(now=self._timing.now()):
+            self._stuck_changed(agent)
+
     def _stuck_changed(self, agent: str) -> None:
         if self.stuck.count(agent):
             self._troubled.add(agent)

@@ -138,15 +138,17 @@ class StuckObjects:
         )
         return True
 
-    def calm(self, *, now: datetime) -> bool:
-        """Drops drift that has ended; whether there was any. Called when somebody looks."""
+    def calm(self, *, now: datetime) -> set[str]:
+        """Drops drift that has ended, when somebody looks; whose that was."""
         over = [key for key, (_, since) in self._drifts.items() if now - since > DRIFT_WITHIN]
+        agents: set[str] = set()
         for key in over:
             del self._drifts[key]
             found = self._agents.get(key[0], {}).get(key)
             if found is not None and found.reason is StuckReason.DRIFT:
                 self._drop(key[0], key)
-        return bool(over)
+                agents.add(key[0])
+        return agents
 
     def _drop(self, agent: str, key: _Key) -> None:
         stuck = self._agents[agent]

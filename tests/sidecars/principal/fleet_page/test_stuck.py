@@ -80,7 +80,7 @@ def test_drift_is_told_when_it_is_undone_for_the_third_time_within_ten_minutes()
     (only,) = found
     assert only.reason is StuckReason.DRIFT
     assert "3 times" in only.words
-    assert found.calm(now=NOW + DRIFT_WITHIN + timedelta(minutes=1))
+    assert found.calm(now=NOW + DRIFT_WITHIN + timedelta(minutes=1)) == {"a"}
     assert len(found) == 0
 
 
