@@ -200,6 +200,11 @@ def _sorted(entry: Any) -> Any:
     }
 
 
+def test_helm_finds_nothing_to_complain_of(helm: Helm) -> None:
+    told = helm("lint", "--strict", str(CHART))
+    assert "0 chart(s) failed" in told
+
+
 def test_wrong_values_are_refused_before_anything_is_rendered(helm: Helm) -> None:
     told = helm("template", *RELEASE, values={"agent": {"mode": "manged"}}, fails=True)
     assert "agent" in told
