@@ -3,12 +3,14 @@
 A CRD's schema keeps most wrong types out of a cluster, but not out of a file, a Secret or a ConfigMap.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 _NO_MAPPING: Mapping[str, Any] = {}
 _LISTS = (list, tuple)
 _TEXT = frozenset({str})
+_STEP = re.compile(r"\[(\d+)\]|\[([^\]]+)\]|([^.\[\]]+)")
 
 
 def value(source: Any, *path: str) -> Any:
@@ -57,3 +59,8 @@ def fields(source: Any, keys: tuple[str, ...]) -> list[str]:
 def texts(source: Any, *path: str) -> list[str]:
     """The strings of a list; anything else in it is left out, so indexes are not the list's."""
     return [item for item in sequence(source, *path) if isinstance(item, str)]
+
+
+def steps_of(path: str) -> list[str | int]:
+    """`spec.roles[0]`, `metadata.labels[a.b/c]`: the keys and indexes on the way that a path in kubectl's notation names."""
+    return [int(index) if index else (quoted or name) for index, quoted, name in _STEP.findall(path)]

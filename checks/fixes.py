@@ -20,7 +20,7 @@ from argocd.applications import sync_annotations
 from argocd.settings import secrets
 from checks.files.content import read_text
 from checks.findings import PlacedFinding
-from checks.manifests import Manifest, Position, child, parse, steps_of
+from checks.manifests import Manifest, Position, child, parse
 
 Bodies = dict[Position, Any]
 
@@ -90,7 +90,7 @@ def _applied(file: str, text: str, bodies: Bodies, edits: Sequence[Edit]) -> tup
 
 def _without_repetition(manifest: Manifest, path: str, text: str) -> Edit | None:
     """An entry of a list that is the same as one before it."""
-    *above, index = steps_of(path)
+    *above, index = reading.steps_of(path)
     items = _data_at(manifest.body, above)
     listed = _node_at(manifest.node, above)
     if (
@@ -139,7 +139,7 @@ def _all_spelt(key: str, known: frozenset[str]) -> Fix:
 
 
 def _rewritten(manifest: Manifest, path: str, text: str, respell: Callable[[str], str]) -> Edit | None:
-    *above, last = steps_of(path)
+    *above, last = reading.steps_of(path)
     node = _node_at(manifest.node, [*above, last])
     if not isinstance(node, yaml.ScalarNode) or node.style in {"|", ">"}:
         return None

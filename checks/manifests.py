@@ -24,7 +24,6 @@ _MOST_IN_FILE = 8 * MOST_VALUES
 """Half a minute at most; what an honest file of FILE_LIMIT holds."""
 _MOST_PIECES = 50_000
 """JSON documents of a file: each takes the time of a hundred values."""
-_STEP = re.compile(r"\[(\d+)\]|\[([^\]]+)\]|([^.\[\]]+)")
 _JSON_SPACE = re.compile(r"[ \t\r\n]*")
 
 
@@ -65,7 +64,7 @@ class Manifest:
     def place(self, path: str = "") -> Place:
         """Of a field in kubectl's notation, or of the nearest thing above it that exists."""
         node = self.node
-        for step in steps_of(path):
+        for step in reading.steps_of(path):
             found = child(node, step)
             if found is None:
                 break
@@ -205,11 +204,6 @@ def _manifests(node: Any, name: str, index: int) -> Iterator[Manifest | Unreadab
     for position, item in enumerate(reading.sequence(body, "items")):
         if isinstance(item, Mapping):
             yield Manifest(name, index, item, where=f"items[{position}]", node=child(items, position))
-
-
-def steps_of(path: str) -> list[str | int]:
-    """`spec.roles[0]`, `metadata.labels[a.b/c]`: the keys and indexes on the way."""
-    return [int(index) if index else (quoted or name) for index, quoted, name in _STEP.findall(path)]
 
 
 def child(node: Any, step: str | int) -> Any:

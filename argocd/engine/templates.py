@@ -4,7 +4,6 @@ List generators' parameters are known; all else that is templated is not. A find
 the unknown values are: it is looked for with several, and what depends on them differs or goes away.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -52,8 +51,6 @@ _JUDGED = 100
 
 MOST = 64
 """Applications of one set that are judged: as many as differ in ways that somebody wrote by hand."""
-
-_STEP = re.compile(r"\[(\d+)\]|\[([^\]]+)\]|([^.\[\]]+)")
 
 Steps = tuple[str, ...]
 
@@ -105,7 +102,7 @@ def _found(case: Case, rules: Sequence[Rule]) -> Iterator[tuple[Finding, Rule, A
             if not found:
                 break
         for finding, rule, action in found.values():
-            steps = _steps(finding.path)
+            steps = tuple(map(str, reading.steps_of(finding.path)))
             if not any(steps[:depth] in hidden for depth in range(1, len(steps) + 1)):
                 at = rendered.place if rendered.own and _holds(rendered.own, steps) else TEMPLATE
                 place = Finding(finding.rule, f"{at}.{finding.path}", finding.message, finding.hint)
@@ -157,10 +154,6 @@ def _judged(
             if group_of(rule.id) in _GROUPS and rule.id not in _SAID_OTHERWISE:
                 for finding in rule.check(judged):
                     yield finding, rule, action
-
-
-def _steps(path: str) -> Steps:
-    return tuple(index or quoted or name for index, quoted, name in _STEP.findall(path))
 
 
 def _holds(template: Any, steps: Steps) -> bool:

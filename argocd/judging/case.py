@@ -191,7 +191,5 @@ class Rule:
 
 
 def path_of(read: str) -> Path:
-    """One of `Rule.reads`: `metadata.annotations[argocd.argoproj.io/hook]` as the keys to follow; a bracket holds a key with dots."""
-    dotted, _, key = read.partition("[")
-    path = tuple(dotted.split("."))
-    return (*path, key.removesuffix("]")) if key else path
+    """One of `Rule.reads` as the keys to follow."""
+    return tuple(map(str, reading.steps_of(read)))

@@ -34,3 +34,15 @@ def test_what_is_no_mapping_is_read_as_an_empty_one(thing: Any) -> None:
 def test_a_mapping_of_another_type_is_one() -> None:
     inner = MappingProxyType({"c": "d"})
     assert reading.mapping(MappingProxyType({"a": {"b": inner}}), "a", "b") is inner
+
+
+@pytest.mark.parametrize(
+    ("path", "steps"),
+    [
+        ("", []),
+        ("spec.roles[0].policies[12]", ["spec", "roles", 0, "policies", 12]),
+        ("metadata.annotations[argocd.argoproj.io/hook]", ["metadata", "annotations", "argocd.argoproj.io/hook"]),
+    ],
+)
+def test_a_path_is_keys_and_indexes(path: str, steps: list[Any]) -> None:
+    assert reading.steps_of(path) == steps
