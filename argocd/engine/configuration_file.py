@@ -22,6 +22,7 @@ from argocd.judging.configuration import (
     ImpersonationOptions,
     InstallationIds,
     NamespacePolicy,
+    PageOptions,
     ReviewLimits,
     Role,
     Tracking,
@@ -38,6 +39,9 @@ AGENT_GROUP = "agent"
 
 FEWEST_STEPS = 1000
 """Of a budget: fewer would refuse objects of everyday size."""
+
+_URL = re.compile(r"https?://[^\s@]{1,200}")
+"""Without a user's name and password: every denial repeats it."""
 
 _VERSION = re.compile(r"v?(\d{1,9}(?:\.\d{1,9}){1,2})(?:[-+].*)?", re.ASCII)
 
@@ -57,7 +61,7 @@ def parse_configuration(data: Any) -> tuple[Configuration, list[ConfigurationPro
     top = ConfigurationSection(data, problems=problems)
     argocd, agents = top.section("argocd"), top.section("agents")
     tracking, impersonation = top.section("tracking"), top.section("impersonation")
-    limits = top.section("limits")
+    limits, pages = top.section("limits"), top.section("pages")
     configuration = Configuration(
         profile=top.choice("profile", Profile.RECOMMENDED),
         enforcement=top.choice("enforcement", Enforcement.ENFORCE),
@@ -90,8 +94,9 @@ def parse_configuration(data: Any) -> tuple[Configuration, list[ConfigurationPro
         limits=ReviewLimits(
             review_steps=limits.number("review-steps", ReviewLimits().review_steps, least=FEWEST_STEPS)
         ),
+        pages=PageOptions(url=_url(pages, "url")),
     )
-    for section in (top, argocd, agents, tracking, impersonation, limits):
+    for section in (top, argocd, agents, tracking, impersonation, limits, pages):
         section.close()
     return configuration, problems
 
@@ -170,6 +175,14 @@ def _version(section: ConfigurationSection, key: str, default: Version) -> Versi
     quotes = ", in quotes (YAML reads 3.10 as 3.1)" if isinstance(value, float | int) else ""
     section.complain(key, f'must be a version like "3.5" or "3.5.1"{quotes}, not {describe(value)}')
     return default
+
+
+def _url(section: ConfigurationSection, key: str) -> str:
+    url = section.text(key)
+    if url and not _URL.fullmatch(url):
+        section.complain(key, f"must be an address that begins with http:// or https://, not {describe(url)}")
+        return ""
+    return url.rstrip("/")
 
 
 def _identity(section: ConfigurationSection, key: str) -> str:

@@ -141,6 +141,13 @@ class ReviewLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PageOptions:
+    """`url` is how people reach the webhook's pages; empty where nobody is told."""
+
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
     profile: Profile = Profile.RECOMMENDED
     enforcement: Enforcement = Enforcement.ENFORCE
@@ -153,6 +160,7 @@ class Configuration:
     tracking: Tracking = field(default_factory=Tracking)
     impersonation: ImpersonationOptions = field(default_factory=ImpersonationOptions)
     limits: ReviewLimits = field(default_factory=ReviewLimits)
+    pages: PageOptions = field(default_factory=PageOptions)
 
     def policy_for(self, namespace: str) -> NamespacePolicy | None:
         """The first entry of `namespaces` that is about this one."""

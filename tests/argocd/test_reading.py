@@ -41,7 +41,10 @@ def test_a_mapping_of_another_type_is_one() -> None:
     [
         ("", []),
         ("spec.roles[0].policies[12]", ["spec", "roles", 0, "policies", 12]),
-        ("metadata.annotations[argocd.argoproj.io/hook]", ["metadata", "annotations", "argocd.argoproj.io/hook"]),
+        (
+            "metadata.annotations[argocd.argoproj.io/hook]",
+            ["metadata", "annotations", "argocd.argoproj.io/hook"],
+        ),
     ],
 )
 def test_a_path_is_keys_and_indexes(path: str, steps: list[Any]) -> None:

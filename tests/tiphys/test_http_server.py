@@ -166,8 +166,15 @@ async def test_a_handler_that_takes_for_ever_ends_with_its_connection() -> None:
             await ended.wait()
 
 
-async def test_more_callers_than_the_bound_do_not_keep_a_probe_out(port: int) -> None:
+@pytest.fixture
+async def patient_port() -> AsyncIterator[int]:
+    async with serving(HttpPages(ALIVE, host="127.0.0.1", port=0, seconds=10 * PATIENCE)) as port:
+        yield port
+
+
+async def test_more_callers_than_the_bound_do_not_keep_a_probe_out(patient_port: int) -> None:
     """The deadline is far away: it is the oldest who have to go."""
+    port = patient_port
     crowd = [await connected(port, HALF_A_HEADER) for _ in range(2 * CONNECTIONS)]
     assert (await asked(port, PROBE))[0] == "HTTP/1.1 200 OK"
     assert set(await asyncio.gather(*map(answer, crowd[:CONNECTIONS]))) == {b""}

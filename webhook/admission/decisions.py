@@ -70,17 +70,20 @@ class Decisions:
         if case is None:
             return PASSED
         judgements = judge(case, today=self._today())
+        pages_url = case.surroundings.configuration.pages.url
         if self._access_reviews is not None and case.surroundings.configuration.impersonation.check_writer:
             try:
                 with self._budget(case):
                     asking = self._access_reviews.check(case)
             except BudgetExceededError:
                 return _verdict(
-                    review, [*judgements, *weigh(costs_too_much(case), case, today=self._today())]
+                    review,
+                    [*judgements, *weigh(costs_too_much(case), case, today=self._today())],
+                    pages_url=pages_url,
                 )
             if asking is not None:
                 return self._validate_when_asked(review, case, judgements, asking)
-        return _verdict(review, judgements)
+        return _verdict(review, judgements, pages_url=pages_url)
 
     @staticmethod
     def _budget(case: Case) -> StepBudget:
@@ -103,13 +106,17 @@ class Decisions:
             UNREAD_RULE, "", f"the object was not read: {review.unread}", "Make it smaller or flatter."
         )
         refusal = Judgement(finding, surroundings.configuration.enforced(Action.DENY))
-        return _verdict(review, weigh([refusal], case, today=self._today()))
+        return _verdict(
+            review,
+            weigh([refusal], case, today=self._today()),
+            pages_url=surroundings.configuration.pages.url,
+        )
 
     async def _validate_when_asked(
         self, review: Review, case: Case, judgements: list[Judgement], asking: Awaitable[list[Judgement]]
     ) -> ReviewAnswer:
         answers = weigh(await asking, case, today=self._today())
-        return _verdict(review, [*judgements, *answers])
+        return _verdict(review, [*judgements, *answers], pages_url=case.surroundings.configuration.pages.url)
 
     def mutate(self, review: Review) -> ReviewAnswer:
         if review.operation not in {"CREATE", "UPDATE"} or review.object is None or review.subresource:
@@ -180,14 +187,14 @@ def writer_of(review: Review) -> User:
     return User(review.user, review.groups)
 
 
-def _verdict(review: Review, judgements: Sequence[Judgement]) -> ReviewAnswer:
+def _verdict(review: Review, judgements: Sequence[Judgement], *, pages_url: str) -> ReviewAnswer:
     if not judgements:
         return PASSED
     denied = [judgement.finding for judgement in judgements if judgement.action is Action.DENY]
     warned = [judgement.finding for judgement in judgements if judgement.action is Action.WARN]
     return ReviewAnswer(
         allowed=not denied,
-        message=denial(review, denied) if denied else "",
+        message=denial(review, denied, pages_url=pages_url) if denied else "",
         warnings=warnings(warned),
         audit=dict(_audit(judgements)),
         judgements=judgements,

@@ -6,17 +6,7 @@ from collections.abc import Iterable, Sequence
 from argocd.judging.case import Action, Finding, Profile, Rule
 from argocd.rules.catalogue import CATALOGUE
 from tiphys.redaction import without_userinfo
-from webhook.admission import access_reviews
-from webhook.admission.review import UNREAD_RULE, Review
-
-RULES_PAGE = "docs/rules.md"
-"""Where every rule has its section; `tiphys explain rule` prints the same."""
-
-_OTHER_PAGES = {
-    access_reviews.RULE: "docs/webhook.md#what-can-check-writer-not-prove",
-    UNREAD_RULE: "docs/webhook.md#which-objects-are-not-read",
-}
-"""Of what no rule of the catalogue says, because nothing in an object tells it."""
+from webhook.admission.review import Review
 
 REFUSAL = "Tiphys refuses this"
 """How every denial begins, by which `tiphys webhook status` knows its own."""
@@ -48,7 +38,14 @@ def _by_weight(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda finding: _WEIGHTS.get(finding.rule, 0))
 
 
-def denial(review: Review, findings: Sequence[Finding]) -> str:
+def _more(rule: str, pages_url: str) -> str:
+    """Where more is said of a rule; nowhere of what is none of the catalogue, because nothing in an object tells it."""
+    if rule not in _WEIGHTS:
+        return ""
+    return f"see {pages_url}/rules/{rule}" if pages_url else f"see: tiphys explain rule {rule}"
+
+
+def denial(review: Review, findings: Sequence[Finding], *, pages_url: str = "") -> str:
     findings = _by_weight(findings)
     count = "1 finding" if len(findings) == 1 else f"{len(findings)} findings"
     name = f" {review.name}" if review.name else ""
@@ -58,7 +55,8 @@ def denial(review: Review, findings: Sequence[Finding]) -> str:
         told = [f"- {_at(finding)}{finding.message} [{finding.rule}]"]
         if finding.hint:
             told.append(f"  {finding.hint}")
-        told.append(f"  see {_OTHER_PAGES.get(finding.rule, f'{RULES_PAGE}#{finding.rule}')}")
+        if more := _more(finding.rule, pages_url):
+            told.append(f"  {more}")
         length += sum(map(len, told)) + len(told)
         if length > MESSAGE_LIMIT:
             lines.append(f"… and {len(findings) - index} more; `tiphys check` lists all")

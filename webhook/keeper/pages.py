@@ -4,14 +4,16 @@ Two ports, so that nothing that somebody does to the status page keeps a probe w
 review.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from flask import Flask, Response, jsonify, render_template
+from flask import Flask, Response, abort, jsonify, render_template
+from markupsafe import Markup
 
 from argocd.judging.configuration import Configuration
+from argocd.judging.profiles import where_and_why
 from argocd.rules.catalogue import CATALOGUE
 from tiphys import __version__, metrics
 from tiphys.http_server import HttpPage
@@ -38,6 +40,7 @@ def probe_pages(keeper: Keeper) -> Mapping[str, Callable[[], HttpPage]]:
 def create_pages(keeper: Keeper, cluster_state: ClusterState, registration: Registration) -> Flask:
     pages = Flask("webhook", static_folder=None)
     pages.jinja_loader = layout.loader("webhook")
+    pages.jinja_env.globals["chart"] = chart
 
     @pages.after_request
     def with_headers(response: Response) -> Response:
@@ -56,7 +59,43 @@ def create_pages(keeper: Keeper, cluster_state: ClusterState, registration: Regi
     def status() -> str:
         return render_template("status.html", **_status(keeper, cluster_state, registration))
 
+    @pages.get("/rules/<group>/<name>")
+    def rule(group: str, name: str) -> str:
+        found = _RULES.get(f"{group}/{name}")
+        if found is None:
+            abort(404)
+        configuration = cluster_state.configuration
+        return render_template(
+            "rule.html",
+            root="../../",
+            version=__version__,
+            rule=found,
+            action=configuration.action_for(found).value,
+            kinds=sorted(kind.value for kind in found.kinds),
+            where_and_why=where_and_why(found),
+        )
+
     return pages
+
+
+def chart(counts: Sequence[tuple[int, int]]) -> Markup:
+    """Reviews of each minute with those denied in front, said in words to whoever does not see it."""
+    highest = max((reviews for reviews, _ in counts), default=0)
+    words = (
+        f"{sum(reviews for reviews, _ in counts)} reviews in the last hour, {sum(denied for _, denied in counts)} of them"
+        f" denied, {highest} in one minute at most"
+    )
+    drawn = [
+        f'<rect class="part-{part}" x="{minute * 10 + 1}" y="{60 - height:.1f}" width="8" height="{height:.1f}"/>'
+        for minute, (reviews, denied) in enumerate(counts)
+        for part, count in (("reviews", reviews), ("denials", denied))
+        if (height := 58 * count / highest if highest else 0)
+    ]
+    width = 10 * len(counts)
+    return Markup(  # noqa: S704 - numbers alone
+        f'<svg class="chart" viewBox="0 0 {width} 60" preserveAspectRatio="none" role="img" aria-label="{words}">'
+        f'<path d="M0 59.5H{width}"/>{"".join(drawn)}</svg>'
+    )
 
 
 def _status(keeper: Keeper, cluster_state: ClusterState, registration: Registration) -> dict[str, Any]:
@@ -92,6 +131,7 @@ def _status(keeper: Keeper, cluster_state: ClusterState, registration: Registrat
             {"rule": rule, "reason": reason, "count": count}
             for (rule, reason), count in sorted(reports.exemptions.items())
         ],
+        "last_hour": _last_hour(keeper),
         "denials": [_denial(denial) for denial in list(reports.denials)],
         "caches": [
             {"worker": worker, "name": name, **cache}
@@ -101,12 +141,31 @@ def _status(keeper: Keeper, cluster_state: ClusterState, registration: Registrat
     }
 
 
-_TITLES = {rule.id: rule.title for rule in CATALOGUE}
+_RULES = {rule.id: rule for rule in CATALOGUE}
+_LOUDEST = 10
+
+
+def _last_hour(keeper: Keeper) -> dict[str, Any]:
+    counts = keeper.reports.last_hour.counts
+    return {
+        "reviews": sum(reviews for reviews, _ in counts),
+        "denials": sum(denied for _, denied in counts),
+        "minutes": counts,
+        "rules": [
+            {"id": rule, "count": count, "title": _title(rule)}
+            for rule, count in keeper.reports.last_hour.loudest(_LOUDEST)
+        ],
+    }
+
+
+def _title(rule: str) -> str:
+    """Empty for what is none of the catalogue."""
+    return _RULES[rule].title if rule in _RULES else ""
 
 
 def _denial(denial: Denial) -> dict[str, Any]:
     """Rules, paths and names: what a finding says of a value is for whoever wrote it."""
-    findings = [(rule, path, _TITLES.get(rule, "")) for rule, path in denial.findings]
+    findings = [(rule, path, _title(rule)) for rule, path in denial.findings]
     return {**asdict(denial), "findings": findings}
 
 

@@ -19,6 +19,7 @@ import orjson
 from argocd.judging.case import Finding
 from kube.cache import Health
 from webhook.admission.review import Review
+from webhook.keeper.last_hour import LastHour
 
 DATAGRAM_LIMIT = 64 * 1024
 REMEMBERED_DENIALS = 50
@@ -74,6 +75,10 @@ class WorkerReporter:
         """Something became wrong, or with an empty text right again."""
         self._send({"trouble": [what, text[:1000]]})
 
+    def counted(self, *, reviews: int, denials: int, rules: Mapping[str, int]) -> None:
+        """Since the last time."""
+        self._send({"counted": {"reviews": reviews, "denials": denials, "rules": dict(rules)}})
+
     def caches(self, health: Mapping[str, Health]) -> None:
         self._send({"caches": {name: asdict(state) for name, state in health.items()}})
 
@@ -102,6 +107,7 @@ class Reports:
         self.denials: deque[Denial] = deque(maxlen=REMEMBERED_DENIALS)
         self.exemptions: dict[tuple[str, str], int] = {}
         self.workers: dict[int, WorkerState] = {}
+        self.last_hour = LastHour()
 
     def take(self, datagram: bytes) -> None:
         """A message that is not ours is dropped: any process in this pod could send one."""
@@ -114,12 +120,14 @@ class Reports:
                 self._denied(denial)
             if "exemption" in message:
                 self._exempted(*message["exemption"])
+            if "counted" in message:
+                self.last_hour.add(**message["counted"])
             worker.caches = message.get("caches", worker.caches)
             worker.certificate = message.get("certificate", worker.certificate)
             if "trouble" in message:
                 what, text = message["trouble"]
                 worker.troubles = {**worker.troubles, what: text}  # whole: pages read it from other threads
-        except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+        except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError):
             return
 
     def _worker(self, pid: int) -> WorkerState:

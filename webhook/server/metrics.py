@@ -1,6 +1,7 @@
 """The webhook's metrics, and the observer that feeds them."""
 
 import asyncio
+from collections import Counter as Counted
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -72,6 +73,9 @@ class WorkerMetrics:
         self._answers: dict[tuple[str, str, str, bool], int] = {}
         self._seconds: dict[str, list[float]] = {}
         self._told = float("-inf")
+        self._reviewed = self._denied = 0
+        self._spoke: Counted[str] = Counted()
+        """For the status page, since the last report."""
         # A metric's child is looked up once for each combination of labels: that is what costs.
         self._reviews: dict[tuple[str, str, str, bool], Counter] = {}
         self._review_seconds: dict[str, Histogram] = {}
@@ -88,6 +92,8 @@ class WorkerMetrics:
         kind = review.kind if review.kind in JUDGED_KINDS else "other"
         key = (path, kind, review.operation, answer.allowed)
         self._answers[key] = self._answers.get(key, 0) + 1
+        self._reviewed += 1
+        self._denied += not answer.allowed
         self._seconds.setdefault(path, []).append(seconds)
         if answer.judgements:
             self._judged(review, answer.judgements)
@@ -132,6 +138,7 @@ class WorkerMetrics:
 
     def _judged(self, review: Review, judgements: Sequence[Judgement]) -> None:
         for judgement in judgements:
+            self._spoke[judgement.finding.rule] += 1
             key = (judgement.finding.rule, judgement.action.value)
             found = self._findings.get(key)
             if found is None:  # as many as there are rules and actions
@@ -164,8 +171,12 @@ class WorkerMetrics:
             log.error("trouble", **{logs.NAME: what, logs.REASON: trouble})
 
     def report(self, health: Mapping[str, Health], *, troubles: Mapping[str, str]) -> None:
-        """Of the caches, now and then."""
+        """Of the caches and of what was counted, now and then."""
         self._reporter.caches(health)
+        if self._reviewed:
+            self._reporter.counted(reviews=self._reviewed, denials=self._denied, rules=self._spoke)
+            self._reviewed = self._denied = 0
+            self._spoke.clear()
         for what, trouble in troubles.items():
             self._reporter.trouble(what, trouble)
         for name, cache in health.items():

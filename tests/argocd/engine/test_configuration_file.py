@@ -18,6 +18,7 @@ from argocd.judging.configuration import (
     ImpersonationOptions,
     InstallationIds,
     NamespacePolicy,
+    PageOptions,
     ReviewLimits,
     Role,
     Tracking,
@@ -68,6 +69,8 @@ impersonation:
   check-writer: true
 limits:
   review-steps: 5000
+pages:
+  url: https://tiphys.example.com/webhook/
 """
 
 
@@ -119,6 +122,7 @@ def test_every_key_is_read() -> None:
             ),
             impersonation=ImpersonationOptions(behaviour=Behaviour.PROPOSAL, check_writer=True),
             limits=ReviewLimits(review_steps=5000),
+            pages=PageOptions(url="https://tiphys.example.com/webhook"),
         ),
         [],
     )
@@ -222,6 +226,15 @@ def test_any_data_gives_a_configuration_and_problems(data: object) -> None:
     configuration, problems = parse_configuration(data)
     assert isinstance(configuration, Configuration)
     assert all(str(problem) for problem in problems)
+
+
+@pytest.mark.parametrize(
+    "url", ["tiphys.example.com", "ftp://x", "https://", "https://a b", "https://me:word@x"]
+)
+def test_the_address_of_pages_is_one_that_a_browser_opens_and_everybody_may_read(url: str) -> None:
+    configuration, (problem,) = parse_text(f"pages: {{url: '{url}'}}")
+    assert configuration == Configuration()
+    assert str(problem).startswith("pages.url: must be an address that begins with http:// or https://, not ")
 
 
 @pytest.mark.parametrize("steps", ["999", "0", "-1", "true", "many", "1.5"])

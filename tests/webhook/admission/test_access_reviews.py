@@ -11,7 +11,7 @@ from argocd.engine.configuration_file import parse_configuration
 from argocd.judging.case import Surroundings
 from argocd.settings.argocd_cm import ImpersonationSwitch, Settings
 from tests.argocd.fake_neighbours import Nothing
-from tests.webhook.conftest import ROOT, review
+from tests.webhook.conftest import review
 from webhook.admission import access_reviews
 from webhook.admission.access_reviews import QUESTIONS, AccessReviews
 from webhook.admission.cluster_state import Snapshot
@@ -110,8 +110,7 @@ def test_who_may_not_is_refused() -> None:
     answer = validated(Refusing())
     assert not answer.allowed
     assert "jason may not impersonate the service account web0/a" in answer.message
-    assert "see docs/webhook.md#what-can-check-writer-not-prove" in answer.message
-    assert "\n## What can check-writer not prove?\n" in (ROOT / "docs/webhook.md").read_text()
+    assert answer.message.endswith("Ask somebody who may, or grant the writer this right.")
 
 
 def test_in_a_careful_first_week_it_is_a_warning() -> None:

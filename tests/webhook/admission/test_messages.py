@@ -41,6 +41,14 @@ def test_the_cut_never_hides_a_stronger_one() -> None:
     assert lines[-1].endswith("more; `tiphys check` lists all")
 
 
+def test_a_denial_says_where_more_is_said_of_a_rule() -> None:
+    found_once = [found(REFUSED)]
+    assert denial(asked(object={}), found_once).endswith(f"\n  see: tiphys explain rule {REFUSED}")
+    linked = denial(asked(object={}), found_once, pages_url="https://tiphys.example.com/x")
+    assert linked.endswith(f"\n  see https://tiphys.example.com/x/rules/{REFUSED}")
+    assert "see" not in denial(asked(object={}), [found("object/not-read")])
+
+
 def test_a_denial_begins_with_what_argo_cd_refuses() -> None:
     text = denial(asked(object={}), [found(IGNORED), found(REFUSED)])
     assert text.index(REFUSED) < text.index(IGNORED)

@@ -74,6 +74,8 @@ async def test_without_scripts_it_shows_state_denials_and_rules(page: str, chrom
         "Tiphys webhook",
         "ready",
         "Last denials",
+        "The last hour",
+        "Rules that spoke most",
         "project/source-repo-format",
         "agent/mirror-changed",
     ):
@@ -86,6 +88,9 @@ async def test_nothing_is_wider_than_the_window(page: str, chromium: Tab, size: 
     assert await chromium.width() <= size[0]
     await chromium.unfold()  # the lists that are folded away count too
     assert await chromium.width() <= size[0]
+    await chromium.open(f"{page.rstrip('/')}/rules/project/source-repo-format", size=size, dark=False)
+    assert await chromium.width() <= size[0]
+    assert "What it asks for, and why" in await chromium.markup()
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
