@@ -49,11 +49,9 @@ UNUSED = (
     ("tls-max-version", "TLS_MAX_VERSION"),
     ("tls-ciphersuites", "TLS_CIPHERSUITES"),
     ("enable-websocket", "ENABLE_WEBSOCKET"),
-    ("redis-compression-type", "REDIS_COMPRESSION_TYPE"),
     ("event-processors", "EVENT_PROCESSORS"),
     ("otlp-address", "OTLP_ADDRESS"),
     ("otlp-insecure", "OTLP_INSECURE"),
-    ("self-registration-client-cert-secret", "SELF_REGISTRATION_CLIENT_CERT_SECRET"),
     ("ha-failover-timeout", "HA_FAILOVER_TIMEOUT"),
     ("ha-replication-initial-ack-timeout", "HA_REPLICATION_INITIAL_ACK_TIMEOUT"),
 )
@@ -99,6 +97,11 @@ OPTIONS = combined(
     FLAGS.texts("--namespace-create-labels", text="Labels of namespaces that are made: name=value."),
     FLAGS.switch(
         "--enable-self-cluster-registration", text="Make the cluster Secret of an agent that logs in."
+    ),
+    FLAGS.option(
+        "--self-registration-client-cert-secret",
+        default="",
+        help="The Secret with the client certificate that is written into those, beside a token.",
     ),
     FLAGS.option(
         "--resource-proxy-address",
@@ -206,10 +209,6 @@ OPTIONS = combined(
     ha_options(FLAGS),
     FLAGS.log_and_cluster_options(),
     FLAGS.unused(UNUSED),
-    FLAGS.unused(
-        (("redis-password", "REDIS_PASSWORD"), ("redis-creds-dir-path", "REDIS_CREDS_DIR_PATH")),
-        prefixed=False,
-    ),
 )
 
 
@@ -218,7 +217,7 @@ OPTIONS = combined(
 def command(**given: Any) -> None:
     """Keep agents in step with this control plane until SIGTERM. Flags and variables are argocd-agent's."""
     configure_logs(given["log_level"], given["log_format"])
-    warn_of_unused(given, (*UNUSED, ("redis-password", ""), ("redis-creds-dir-path", "")))
+    warn_of_unused(given, UNUSED)
 
     method = authentication(given["auth"])
 
@@ -256,6 +255,7 @@ async def serving(store: Store, given: dict[str, Any], method: Method) -> Princi
             namespace_labels=parse_labels(given["namespace_create_labels"]),
             label_selector=given["label_selector"],
             register_agents=given["enable_self_cluster_registration"],
+            shared_client_secret=given["self_registration_client_cert_secret"],
             resource_proxy_address=given["resource_proxy_address"],
             trust_agent_mode=given["trust_agent_mode"],
             compare_seconds=given["compare_interval"],

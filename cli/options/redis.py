@@ -29,6 +29,24 @@ def redis_proxy_options(flags: Flags) -> Callable[[F], F]:
             "--redis-server-address", default=DEFAULT_ADDRESS, help="The control plane's Redis: host:port."
         ),
         flags.option(
+            "--redis-compression-type",
+            default="gzip",
+            type=click.Choice(["gzip", "none"]),
+            help="Of what is in it.",
+        ),
+        click.option(
+            "--redis-password",
+            envvar="REDIS_PASSWORD",
+            default="",
+            help="Its password, to tell it of agents.",
+        ),
+        click.option(
+            "--redis-creds-dir-path",
+            envvar="REDIS_CREDS_DIR_PATH",
+            type=PATH,
+            help="A folder with that, as files auth_username and auth.",
+        ),
+        flags.option(
             "--redis-proxy-server-tls-secret-name",
             default=names.REDIS_PROXY_TLS_SECRET,
             help="The Secret with the Redis proxy's certificate.",
@@ -105,12 +123,15 @@ async def redis_proxy(store: Store, given: dict[str, Any]) -> RedisProxyOptions 
         backend=RedisBackend(
             host=host,
             port=port,
+            password=given["redis_password"],
+            credentials=given["redis_creds_dir_path"],
             tls=given["redis_tls_enabled"],
             authorities=await _authorities(
                 store, given, path=given["redis_ca_path"], name=given["redis_ca_secret_name"]
             ),
             insecure=given["redis_tls_insecure"],
         ),
+        compressed=given["redis_compression_type"] == "gzip",
         source=source,
         port=given["redis_proxy_port"],
     )

@@ -20,6 +20,7 @@ from sidecars.principal.fleet_page.page import FleetPage
 from sidecars.principal.fleet_page.regions import regions_of
 from sidecars.principal.metrics import PrincipalMetrics
 from sidecars.principal.principal import Principal, identity
+from sidecars.principal.proxies.agent_clusters import AgentClusters
 from sidecars.principal.proxies.redis_proxy import PrincipalRedis
 from sidecars.principal.proxies.resource_port import ResourcePort, ResourcePortOptions
 from sidecars.principal.registration import RegistrationGate
@@ -61,7 +62,6 @@ log = logs.get_logger()
 
 
 def runtime(queue_bytes: int) -> Runtime:
-    """For so much that waits in each direction."""
     return Runtime(budget=Budget(limit=queue_bytes), arrived=Budget(limit=queue_bytes))
 
 
@@ -82,9 +82,8 @@ class PrincipalOptions(ReplicaOptions):
     metrics_port: int | None = 8000
     pages_port: int | None = 8004
     redis: RedisProxyOptions | None = None
-    """None: argocd-server has the control plane's own Redis alone."""
     resources: ResourcePortOptions | None = None
-    """None: nobody asks for live objects."""
+    """None: argocd-server has the control plane's own Redis alone, or nobody asks for live objects."""
     passwords: Path | None = None
     """The file of a method with passwords, which is followed."""
     runtime: Runtime = field(default_factory=lambda: runtime(QUEUE_BYTES))
@@ -119,7 +118,7 @@ class PrincipalProcess:
             serving,
             role="principal",
             namespace=serving.settings.namespace,
-            probes={"/healthz": self._alive, "/readyz": self._ready},
+            probes={"/healthz": lambda: HttpPage(b"ok\n"), "/readyz": self._ready},
             figures=self._figures,
             pages={agent_status.PATH: self._agents},
             routes=page.routes,
@@ -157,7 +156,21 @@ class PrincipalProcess:
             else None
         )
         reserved = serving.ha.allowed_clients if serving.ha is not None else frozenset()
-        gate = RegistrationGate(store, hub_state, serving=self.gate, reserved=reserved)
+        self._requests.arrivals = []
+        clusters = AgentClusters(
+            store,
+            hub_state,
+            tokens=serving.tokens,
+            gate=self.gate,
+            requests=self._requests,
+            principal=lambda: self.principal,
+            resources=self.resources,
+            roots=b"" if material is None else material.roots,
+            redis=serving.redis,
+        )
+        gate = RegistrationGate(
+            store, hub_state, serving=self.gate, reserved=reserved, config=clusters.config
+        )
         rules = self._rules(gate, material)
         pair = self.pair = self._paired(store, hub_state, uid, rules, material)
         server = self.server = Server(
@@ -169,7 +182,7 @@ class PrincipalProcess:
         )
         if serving.redis is not None:
             self.redis = PrincipalRedis(serving.redis, hub_state, trust=rules.trust, requests=self._requests)
-            self._requests.arrivals = [self.redis.came]
+            self._requests.arrivals.append(self.redis.came)
         active = self._active = ActivePrincipal(
             partial(self._principal, store, hub_state, uid),
             sessions=server.sessions,
@@ -192,6 +205,7 @@ class PrincipalProcess:
                 log.info("listening for agents", **{logs.COUNT: self.port})
                 if self.redis is not None:
                     group.create_task(self.redis.run(), name="Redis proxy")
+                group.create_task(clusters.run(), name="clusters")
                 if pair is not None:
                     pair.attach(active)
                     group.create_task(pair.run(), name="pair")
@@ -298,11 +312,8 @@ class PrincipalProcess:
         )
 
     def _links(self) -> list[tuple[str, Link]]:
-        return (
-            []
-            if self.principal is None
-            else [(agent.name, agent.link) for agent in self.principal.known_agents]
-        )
+        agents = () if self.principal is None else self.principal.known_agents
+        return [(agent.name, agent.link) for agent in agents]
 
     def _figures(self) -> bytes:
         return principal_figures(self._links()) + self._app_info()

@@ -1,6 +1,7 @@
 """Which agents may come in, and as what: those whose cluster the control plane's Argo CD knows, in their mode."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from argocd import names
 from argocd.agents.modes import other_mode_refused, with_mode
@@ -30,8 +31,12 @@ class RegistrationGate:
         *,
         serving: ServingGate,
         reserved: frozenset[str] = frozenset(),
+        config: Callable[[str], Awaitable[str]] | None = None,
     ) -> None:
-        """`reserved` are names of principals: who has such a certificate is no agent."""
+        """`reserved` are names of principals: who has such a certificate is no agent. `config` tells how Argo CD
+        reaches an agent's cluster; None where it does not.
+        """
+        self._config = config
         self._reserved = reserved
         self._store = store
         self._hub_state = hub_state
@@ -104,7 +109,9 @@ class RegistrationGate:
         return self._serving.refusal(call)
 
     async def _register(self, agent: str, mode: Mode) -> str | None:
-        body = with_mode(_cluster(agent, address=self._hub_state.settings.resource_proxy_address), mode)
+        config = "{}" if self._config is None else await self._config(agent)
+        address = self._hub_state.settings.resource_proxy_address
+        body = with_mode(_cluster(agent, address=address, config=config), mode)
         try:
             stored = await self._store.create(SECRETS, body, namespace=self._hub_state.settings.namespace)
         except AlreadyExistsError:
@@ -116,8 +123,8 @@ class RegistrationGate:
         return None
 
 
-def _cluster(agent: str, *, address: str) -> Object:
-    """The same Secret that argocd-agentctl makes, without a client certificate: there is no proxy to show it to."""
+def _cluster(agent: str, *, address: str, config: str) -> Object:
+    """The same Secret that argocd-agent's principal makes."""
     return {
         "metadata": {
             "name": f"{names.AGENT_CLUSTER_SECRET_PREFIX}{agent}",
@@ -128,5 +135,5 @@ def _cluster(agent: str, *, address: str) -> Object:
             },
             "annotations": {names.MANAGED_BY: "argocd-agent", names.SKIP_RECONCILE: "true"},
         },
-        "stringData": {"name": agent, "server": f"https://{address}?agentName={agent}", "config": "{}"},
+        "stringData": {"name": agent, "server": f"https://{address}?agentName={agent}", "config": config},
     }

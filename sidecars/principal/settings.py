@@ -26,6 +26,8 @@ class PrincipalSettings:
     label_selector: str = ""
     register_agents: bool = False
     """Agents that show a good certificate need no cluster Secret made by hand."""
+    shared_client_secret: str = ""
+    """The Secret with the client certificate that their Argo CD shows to the resource proxy, beside its token."""
     resource_proxy_address: str = "argocd-agent-resource-proxy:9090"
     trust_agent_mode: bool = False
     """As argocd-agent: an agent is what its login says."""

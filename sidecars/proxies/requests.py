@@ -78,6 +78,7 @@ class Requests:
         self._departures: dict[str, asyncio.TimerHandle] = {}
         self.arrivals: list[Callable[[str], None]] = []
         """Called with the name of an agent whose stream has begun: it may have forgotten what it was told."""
+        self.departed: Callable[[str], None] = lambda _agent: None
 
     def connected(self, agent: str) -> bool:
         link = self._link_of(agent)
@@ -168,6 +169,7 @@ class Requests:
 
     def disconnected(self, agent: str) -> None:
         """Its stream ended. Whoever waits is told when it does not come back."""
+        self.departed(agent)
         if self._count[agent] and agent not in self._departures:
             self._departures[agent] = asyncio.get_running_loop().call_later(
                 RECONNECT_SECONDS, partial(self._give_up, agent)

@@ -32,6 +32,8 @@ class Ends:
         self.port = 0
         self.principal_options: dict[str, Any] = {}
         self.agent_settings: dict[str, Any] = {}
+        self.agent_store: LiveStore | None = None
+        """As another account than the administrator."""
 
     @asynccontextmanager
     async def principal(self) -> AsyncIterator[principals.PrincipalProcess]:
@@ -49,7 +51,7 @@ class Ends:
 
     def connected(self) -> AbstractAsyncContextManager[agents.AgentProcess]:
         return processes.connected_agent(
-            self.workload,
+            self.agent_store or self.workload,
             self.pki,
             name=self.agent,
             port=self.port,

@@ -61,6 +61,11 @@ class ResourcePort:
     def port(self) -> int:
         return self._listener.port
 
+    @property
+    def authorities(self) -> bytes:
+        """Of the certificate that it shows: the fleet's own."""
+        return b"" if self._held is None else self._held.roots
+
     def swap_blocklist(self, blocklist: Blocklist) -> None:
         """Every request asks it, also on connections that are open."""
         self._callers.blocklist = blocklist

@@ -48,6 +48,8 @@ class RedisProxyOptions:
     """`source` None is plaintext. Port 0 is one that the system chooses."""
 
     backend: RedisBackend
+    compressed: bool = True
+    """As Argo CD keeps values in it."""
     source: LoadedSource | None
     host: str = ""
     port: int = DEFAULT_PORT
