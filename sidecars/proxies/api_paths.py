@@ -141,8 +141,8 @@ def _objects(segments: list[str]) -> ApiPath | None:
     match rest:
         case ["namespaces", name, subresource] if not group and subresource in _OF_NAMESPACES:
             return ApiPath(version=version, resource="namespaces", name=name, subresource=subresource)
-        case ["namespaces", namespace, *others] if others:
-            rest = others
+        case ["namespaces", place, _, *_]:
+            namespace, rest = place, rest[2:]
     if not 1 <= len(rest) <= 3 or not _WORD.fullmatch(rest[0]):  # noqa: PLR2004 - resource, name, subresource
         return None
     if len(rest) == 3 and not _WORD.fullmatch(rest[2]):  # noqa: PLR2004
