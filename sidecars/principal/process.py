@@ -118,7 +118,7 @@ class PrincipalProcess:
             serving,
             role="principal",
             namespace=serving.settings.namespace,
-            probes={"/healthz": lambda: HttpPage(b"ok\n"), "/readyz": self._ready},
+            probes={"/healthz": self._alive, "/readyz": self._ready},
             figures=self._figures,
             pages={agent_status.PATH: self._agents},
             routes=page.routes,
