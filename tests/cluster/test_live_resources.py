@@ -1,86 +1,22 @@
 """Live objects of a workload cluster, asked for at the control plane: both ends on real API servers."""
 
-import asyncio
-import json
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from argocd import names
 from kube.errors import NotFoundError
-from kube.live import LiveStore
-from kube.resources import APPLICATIONS, CONFIG_MAPS
+from kube.resources import CONFIG_MAPS
 from kube.store import Object, Resource
-from scripts.cluster.api import RefusedError
-from scripts.cluster.controlplane import Cluster
-from scripts.cluster.testing import Clusters, Kubectl
-from tests.cluster.sidecar_ends import PATIENCE, Ends
-from tests.sidecars.pair_in_memory import application, project
-from tests.sidecars.proxies.hub_caller import HubCaller, hub_caller, resource_port
-from tests.webhook.conftest import ROOT
+from tests.cluster.live_scene import DEPLOYMENTS, deployment, live
+from tests.cluster.sidecar_ends import Ends
+from tests.sidecars.proxies.hub_caller import hub_caller
 
-DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 SUPPORTED_PATCHES = (
     ("application/merge-patch+json", {"data": {"merged": "1"}}),
     ("application/json-patch+json", [{"op": "add", "path": "/data/json", "value": "1"}]),
     ("application/strategic-merge-patch+json", {"data": {"strategic": "1"}}),
 )
-
-
-class Live:
-    """A pair with an Application `shop` whose project permits ConfigMaps and Deployments of the agent's namespace."""
-
-    def __init__(self, ends: Ends, hub: HubCaller) -> None:
-        self.ends = ends
-        self.hub = hub
-        self.namespace = ends.agent_namespace
-
-    def path(self, resource: Resource, name: str = "", *, subresource: str = "") -> str:
-        root = f"/apis/{resource.group}" if resource.group else "/api"
-        parts = [root, resource.version, "namespaces", self.namespace, resource.plural, name, subresource]
-        return "/".join(part for part in parts if part)
-
-    def tracked(self, resource: Resource, name: str, *, app: str = "shop", **content: Any) -> Object:
-        mark = f"{app}:{resource.group}/{resource.kind}:{self.namespace}/{name}"
-        return {"metadata": {"name": name, "annotations": {names.TRACKING_ID: mark}}, **content}
-
-    async def create(self, resource: Resource, body: Object) -> Object:
-        return await self.ends.workload.create(resource, body, namespace=self.namespace)
-
-    async def there(self, resource: Resource, name: str) -> Object:
-        return await self.ends.workload.get(resource, name=name, namespace=self.namespace)
-
-
-@asynccontextmanager
-async def live(ends: Ends, **project_spec: Any) -> AsyncIterator[Live]:
-    ends.principal_options["resources"] = await resource_port(
-        ends.hub, ends.pki, namespace=ends.hub_namespace
-    )
-    async with ends.principal() as principal, ends.connected():
-        await ends.create_on_hub(project(agents=ends.agent, **project_spec))
-        await ends.create_on_hub(application(), resource=APPLICATIONS)
-        await ends.on_workload(lambda there: "shop" in there, resource=APPLICATIONS)
-        assert principal.resources is not None
-        async with asyncio.timeout(PATIENCE):
-            await principal.resources.listening.wait()
-        async with hub_caller(ends.pki, principal.resources.port, agent=ends.agent) as hub:
-            yield Live(ends, hub)
-
-
-def deployment(name: str, **metadata: Any) -> Object:
-    labels = {"app": name}
-    container = {"name": "web", "image": "example.org/web:1"}
-    return {
-        "metadata": {"name": name, **metadata},
-        "spec": {
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
-        },
-    }
 
 
 async def test_objects_of_an_application_are_read_and_nobody_elses(ends: Ends) -> None:
@@ -335,125 +271,3 @@ async def test_an_agent_with_its_proxy_off_says_so_at_once(ends: Ends) -> None:
     async with live(ends) as at:
         refused = await at.hub.get(at.path(CONFIG_MAPS, "mine"))
         assert (refused.status, "--enable-resource-proxy" in refused.message) == (403, True)
-
-
-DEPLOYER = "system:serviceaccount:shop:deployer"
-
-
-def kubeconfig(at: Live, folder: Path) -> Path:
-    """For kubectl as Argo CD's own client: the certificate of the cluster Secret."""
-    pair = at.ends.pki.pair(at.ends.agent, server=False)
-    for name, content in (
-        ("ca.crt", at.ends.pki.authority.pair.certificate),
-        ("tls.crt", pair.certificate),
-        ("tls.key", pair.key),
-    ):
-        (folder / name).write_bytes(content)
-    file = folder / "kubeconfig"
-    cluster = {"server": at.hub.url, "certificate-authority": str(folder / "ca.crt")}
-    user = {"client-certificate": str(folder / "tls.crt"), "client-key": str(folder / "tls.key")}
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "a", "cluster": cluster}],
-        "users": [{"name": "a", "user": user}],
-        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a", "namespace": at.namespace}}],
-        "current-context": "a",
-    }
-    file.write_text(json.dumps(config))
-    return file
-
-
-async def test_kubectl_acts_as_the_account_of_the_project_and_as_nobody_else(
-    ends: Ends, clusters: Clusters, tmp_path: Path
-) -> None:
-    entry = {
-        "server": "https://kubernetes.default.svc",
-        "namespace": "shop",
-        "defaultServiceAccount": "deployer",
-    }
-    ends.agent_store = await as_impersonator(ends, clusters.workload, entry, folder=tmp_path)
-    async with live(ends, destinationServiceAccounts=[entry]) as at:
-        await at.create(CONFIG_MAPS, at.tracked(CONFIG_MAPS, "mine", data={"a": "1"}))
-        before = len(clusters.workload.audited())
-        config = kubeconfig(at, tmp_path)
-
-        async def kubectl(*words: str, account: str = DEPLOYER) -> Any:
-            return await Kubectl(clusters.workload).awaited(
-                *words, "--as", account, kubeconfig=config, check=False
-            )
-
-        refused = await kubectl("get", "configmap", "mine")
-        assert refused.returncode != 0
-        assert f'User "{DEPLOYER}" cannot get resource "configmaps"' in refused.stderr, (
-            "the account has no rights"
-        )
-        rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "patch"]}]
-        grant(clusters.workload, at.namespace, user=DEPLOYER, rules=rules)
-        shown = await kubectl("get", "configmap", "mine", "-o", "jsonpath={.data.a}")
-        assert (shown.returncode, shown.stdout) == (0, "1"), shown.stderr
-        patched = await kubectl("patch", "configmap", "mine", "--type=merge", "-p", '{"data":{"a":"2"}}')
-        assert patched.returncode == 0, patched.stderr
-        listed = await kubectl("get", "configmaps", "-o", "name")
-        assert listed.stdout.split() == ["configmap/mine"], listed.stderr
-
-        for account in ("system:serviceaccount:kube-system:admin", "system:admin", "kubernetes-admin"):
-            refused = await kubectl("get", "configmap", "mine", account=account)
-            assert refused.returncode != 0
-            assert "names another account" in refused.stderr
-            listed = await kubectl("get", "configmaps", "-o", "name", account=account)
-            assert listed.stdout.split() == []
-        grouped = await kubectl("get", "configmap", "mine", "--as-group", "system:masters")
-        assert "by Impersonate-User alone" in grouped.stderr
-
-        events = clusters.workload.audited()[before:]
-        await ends.agent_store.close()
-        acted = {event["impersonatedUser"]["username"] for event in events if "impersonatedUser" in event}
-        assert acted == {DEPLOYER}
-        verbs = {
-            event["verb"]
-            for event in events
-            if event.get("impersonatedUser", {}).get("username") == DEPLOYER
-            and event["annotations"]["authorization.k8s.io/decision"] == "allow"
-        }
-        assert verbs == {"get", "list", "patch"}
-
-
-async def as_impersonator(ends: Ends, cluster: Cluster, entry: Object, *, folder: Path) -> LiveStore:
-    """The agent under an account that may act as the project's and as no other: what `tiphys rbac` prints."""
-    namespace = ends.agent_namespace
-    cluster.request(
-        "POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "agent"}}
-    )
-    everything = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}
-    cluster.grant(rules=[everything], account=f"{namespace}/agent", namespace=namespace)
-    with suppress(RefusedError):  # another test's
-        cluster.request("POST", "/api/v1/namespaces", {"metadata": {"name": "shop"}})
-    body = project(destinationServiceAccounts=[entry])
-    body |= {"apiVersion": "argoproj.io/v1alpha1", "kind": "AppProject"}
-    body["metadata"]["namespace"] = "argocd"
-    file = folder / "project.json"
-    file.write_text(json.dumps(body))
-    user = f"system:serviceaccount:{namespace}:agent"
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "cli", "rbac", "web", "-f", str(file), "--user", user),
-        stdout=asyncio.subprocess.PIPE,
-        cwd=ROOT,
-    )
-    async with asyncio.timeout(PATIENCE):
-        printed, _ = await process.communicate()
-    assert "deployer" in printed.decode()
-    await Kubectl(cluster).awaited("apply", "-f", "-", stdin=printed.decode())
-    return await LiveStore.connect(kubeconfig=cluster.kubeconfig_of_account("agent", namespace=namespace))
-
-
-def grant(cluster: Cluster, namespace: str, *, user: str, rules: list[Object]) -> None:
-    root = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}"
-    cluster.request("POST", f"{root}/roles", {"metadata": {"name": "deployer"}, "rules": rules})
-    group = "rbac.authorization.k8s.io"
-    binding = {
-        "metadata": {"name": "deployer"},
-        "roleRef": {"apiGroup": group, "kind": "Role", "name": "deployer"},
-        "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
-    }
-    cluster.request("POST", f"{root}/rolebindings", binding)
