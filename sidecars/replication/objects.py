@@ -28,8 +28,8 @@ from sidecars.replication.kinds import (
     ReplicationScope,
 )
 
-Listener = Callable[[ObjectKey, Object | None], None]
-"""Told of each change: the copy of what is there now, or None where it is gone."""
+Listener = Callable[[ObjectKey, Object | None, Object | None], None]
+"""Told of each change: the copy of what is there now, or None where it is gone, and what was stored before."""
 
 
 def own_caches(store: Store, *, namespace: str, timing: Timing) -> dict[ReplicatedKind, Cache[Object]]:
@@ -104,16 +104,16 @@ class ReplicatedObjects:
         if new is not None and self.scope.admits(kind, new):
             key, copy = _key(kind, new), replicated_copy(new)
             inventory.put(key.text, copy_digest(copy))
-            self._tell(key, copy)
+            self._tell(key, copy, old)
             return
         key = _key(kind, old or new or {})
         if key.text in inventory:
             inventory.remove(key.text)
-            self._tell(key, None)
+            self._tell(key, None, old or new)
 
-    def _tell(self, key: ObjectKey, copy: Object | None) -> None:
+    def _tell(self, key: ObjectKey, copy: Object | None, former: Object | None) -> None:
         for listener in tuple(self._listeners):
-            listener(key, copy)
+            listener(key, copy, former)
 
 
 def _key(kind: ReplicatedKind, item: Object) -> ObjectKey:

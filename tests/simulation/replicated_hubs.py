@@ -60,7 +60,7 @@ class History:
     newest: dict[ObjectKey, tuple[int, bool]] = field(default_factory=dict)
     acknowledged: int = 0
 
-    def note(self, key: ObjectKey, copy: Object | None) -> None:
+    def note(self, key: ObjectKey, copy: Object | None, _former: Object | None) -> None:
         revision = self.newest.get(key, (0, False))[0] if copy is None else revision_of(copy)
         self.newest[key] = (revision, copy is None)
         self.entries.append((key, revision, copy is None))

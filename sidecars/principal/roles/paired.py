@@ -12,6 +12,7 @@ from kube.events import KubeEvent, write_event
 from kube.store import Store
 from sidecars.delivery.timing import Timing
 from sidecars.principal.roles.active import ActivePrincipal
+from sidecars.principal.roles.routing import HubRouting
 from sidecars.principal.state import HubState
 from sidecars.process.serving_gate import ServingGate
 from sidecars.replication.access import ReplicationAccess
@@ -32,6 +33,7 @@ from sidecars.replication.kinds import (
 )
 from sidecars.replication.objects import ReplicatedObjects, own_caches
 from sidecars.replication.peer import PeerLink
+from sidecars.replication.primary.go_replica import GoReplicas
 from sidecars.replication.primary.service import ReplicationService
 from sidecars.replication.primary.source import ReplicationSource
 from sidecars.replication.record import RecordStore
@@ -127,7 +129,17 @@ class PairedPrincipal:
             is_agent=lambda name: bool(hub.clusters.find("agent", name)),
         )
         service = ReplicationService(
-            self._source, controller=self.controller, access=access, monotonic=timing.monotonic
+            self._source,
+            controller=self.controller,
+            access=access,
+            monotonic=timing.monotonic,
+            go_replicas=GoReplicas(
+                objects,
+                current_log=self._source.current_log,
+                routing=HubRouting(hub),
+                principal_uid=there.principal,
+                now=timing.now,
+            ),
         )
         self.services: list[Any] = service.handlers()
         self.admin: AdminServer | None = None

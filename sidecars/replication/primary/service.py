@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 import grpc
+from google.protobuf.message import DecodeError
 from grpc import aio
 
 from sidecars.process.serving_gate import REJECTED
@@ -12,10 +13,16 @@ from sidecars.replication import metrics
 from sidecars.replication.envelopes import MAX_START_BYTES, START_KEY, decode_replica, encode_primary
 from sidecars.replication.handshake import Handshake, differences
 from sidecars.replication.messages import PrimaryMessage, ReplicaMessage, ReplicaStart
+from sidecars.replication.primary.go_replica import GoReplicas, SnapshotTooLargeError
 from sidecars.replication.primary.source import ReplicaRefusedError, ReplicationSource
 from sidecars.wire.auth.caller import Caller, caller_of
 from sidecars.wire.errors import MalformedError
-from sidecars.wire.generated.replication_pb2 import ReplicationStatus
+from sidecars.wire.generated.replication_pb2 import (
+    ConfirmMissingResourcesRequest,
+    ReplicatedEvent,
+    ReplicationAck,
+    ReplicationStatus,
+)
 from sidecars.wire.refusals import RefusalLog, RefusedError
 from tiphys import logs
 from tiphys.errors import SurroundingsError
@@ -57,8 +64,11 @@ class ReplicationService:
         controller: ServiceController,
         access: CallerAccess,
         monotonic: Callable[[], float],
+        go_replicas: GoReplicas | None = None,
     ) -> None:
+        """`go_replicas`: where replicas of argocd-agent are served too."""
         self._source = source
+        self._go_replicas = go_replicas
         self._controller = controller
         self._access = access
         self._said = RefusalLog(monotonic)
@@ -67,22 +77,53 @@ class ReplicationService:
         calls = {
             "Subscribe": grpc.stream_stream_rpc_method_handler(self._subscribe),
             "Status": grpc.unary_unary_rpc_method_handler(self._status),
+            "GetSnapshot": grpc.unary_unary_rpc_method_handler(self._snapshot),
+            "ConfirmMissingResources": grpc.unary_unary_rpc_method_handler(self._confirm),
         }
         return [grpc.method_handlers_generic_handler(SERVICE, calls)]
 
     async def _status(self, _request: bytes, context: Any) -> bytes:
-        async def answer(_identity: str, _caller: Caller) -> bytes:
-            replicas = self._source.replicas()
+        async def answer(identity: str, _caller: Caller) -> bytes:
+            replicas, go = self._source.replicas(), self._go_replicas
+            number = go.number(identity) if go is not None else None
             return ReplicationStatus(
-                current_sequence_num=self._source.last_sequence,
+                current_sequence_num=self._source.last_sequence if number is None else number,
                 pending_events=max((replica.lag_events for replica in replicas), default=0),
-                connected_replicas=len(replicas),
+                connected_replicas=len(replicas) + (len(go) if go is not None else 0),
             ).SerializeToString()
 
         return await self._answered(context, answer, call="Status", in_every_state=True)
 
+    async def _snapshot(self, _request: bytes, context: Any) -> bytes:
+        async def answer(identity: str, _caller: Caller) -> bytes:
+            return self._go().snapshot(identity).SerializeToString()
+
+        return await self._answered(context, answer, call="GetSnapshot")
+
+    async def _confirm(self, request: bytes, context: Any) -> bytes:
+        async def answer(identity: str, _caller: Caller) -> bytes:
+            try:
+                asked = ConfirmMissingResourcesRequest.FromString(request)
+            except DecodeError as error:
+                raise MalformedError("not the message of this call") from error
+            return self._go().confirm(identity, asked).SerializeToString()
+
+        return await self._answered(context, answer, call="ConfirmMissingResources")
+
+    def _go(self) -> GoReplicas:
+        if self._go_replicas is None:
+            raise _refused(
+                grpc.StatusCode.UNIMPLEMENTED, "only replicas of Tiphys are served here", label="a Go replica"
+            )
+        return self._go_replicas
+
     async def _subscribe(self, _requests: Any, context: Any) -> None:
         async def serve(identity: str, caller: Caller) -> bytes:
+            if START_KEY not in caller.metadata:
+                go = self._go()
+                await context.send_initial_metadata(self._controller.handshake.metadata())
+                await go.serve(identity, GrpcGoReplicaStream(context))
+                return b""
             start = _start(caller)
             self._source.resumes(start)
             await context.send_initial_metadata(self._controller.handshake.metadata())
@@ -109,6 +150,8 @@ class ReplicationService:
             refusal = error
         except ReplicaRefusedError as error:
             refusal = _refused(grpc.StatusCode.FAILED_PRECONDITION, str(error), label="from the future")
+        except SnapshotTooLargeError as error:
+            refusal = _refused(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error), label="too large")
         except (SurroundingsError, MalformedError) as error:
             metrics.FORWARDING_ERRORS.inc()
             code = (
@@ -183,12 +226,30 @@ class GrpcPrimaryStream:
         return None if raw is aio.EOF else decode_replica(raw)
 
 
+class GrpcGoReplicaStream:
+    def __init__(self, context: Any) -> None:
+        self._context = context
+
+    async def send(self, event: ReplicatedEvent) -> None:
+        try:
+            await self._context.write(event.SerializeToString())
+        except (grpc.RpcError, aio.BaseError, asyncio.InvalidStateError) as error:
+            raise SurroundingsError(f"the stream to the replica is lost: {error}") from error
+
+    async def receive(self) -> int | None:
+        try:
+            raw = await self._context.read()
+            return None if raw is aio.EOF else int(ReplicationAck.FromString(raw).acked_sequence_num)
+        except (grpc.RpcError, aio.BaseError, asyncio.InvalidStateError) as error:
+            raise SurroundingsError(f"the stream to the replica is lost: {error}") from error
+        except DecodeError as error:
+            raise MalformedError("the replica sent no acknowledgement") from error
+
+
 def _start(caller: Caller) -> ReplicaStart:
     text = "".join(caller.metadata.get(START_KEY, ())[:1])
-    if not text or len(text) > MAX_START_BYTES:
-        raise _refused(
-            grpc.StatusCode.UNIMPLEMENTED, "only replicas of Tiphys are served here", label="no start"
-        )
+    if len(text) > MAX_START_BYTES:
+        raise MalformedError(f"a start of {len(text)} bytes")
     return ReplicaStart.read(text)
 
 

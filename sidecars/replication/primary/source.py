@@ -102,7 +102,7 @@ class ReplicationSource:
         self._replicas.clear()
         self._log = None
 
-    def _append(self, key: ObjectKey, copy: Object | None) -> None:
+    def _append(self, key: ObjectKey, copy: Object | None, _former: Object | None) -> None:
         assert self._log is not None
         self._log.append(key, None if copy is None else exact(orjson.dumps(copy)))
         metrics.QUEUED.inc()
@@ -168,6 +168,9 @@ class ReplicationSource:
         return start.sequence >= replication_log.floor
 
     # Figures.
+
+    def current_log(self) -> ReplicationLog | None:
+        return self._log
 
     @property
     def last_sequence(self) -> int:

@@ -319,7 +319,7 @@ class Applier:
 
     # What the watch brings back.
 
-    def _noticed(self, key: ObjectKey, copy: Object | None) -> None:
+    def _noticed(self, key: ObjectKey, copy: Object | None, _former: Object | None) -> None:
         if key.kind == APPLICATION_SET.name:
             self._owners.pop(key.name, None)  # the watch knows it now, or that it is gone
         if copy is None:

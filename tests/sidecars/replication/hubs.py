@@ -41,6 +41,7 @@ from sidecars.replication.kinds import (
 )
 from sidecars.replication.objects import ReplicatedObjects, own_caches
 from sidecars.replication.peer import PeerLink
+from sidecars.replication.primary.go_replica import GoReplicas, GoRouting
 from sidecars.replication.primary.service import ReplicationService
 from sidecars.replication.primary.session import SessionLimits
 from sidecars.replication.primary.source import ReplicationSource
@@ -160,6 +161,7 @@ class Listening:
         *,
         allowed: frozenset[str] = frozenset({"standby"}),
         agents: frozenset[str] = frozenset({"agent-a"}),
+        go_replicas: GoReplicas | None = None,
     ) -> None:
         material = certificate("primary")
         access = ReplicationAccess(
@@ -169,7 +171,11 @@ class Listening:
             is_agent=agents.__contains__,
         )
         self.service = ReplicationService(
-            source, controller=controller, access=access, monotonic=Timing().monotonic
+            source,
+            controller=controller,
+            access=access,
+            monotonic=Timing().monotonic,
+            go_replicas=go_replicas,
         )
         self._credentials = ServerCredentials(material, require_client_certificate=True)
         self._server: Any = None
@@ -195,6 +201,7 @@ class Pair:
         *,
         limits: SessionLimits | None = None,
         log_bytes: int = 64 << 20,
+        routing: GoRouting | None = None,
         **listening: Any,
     ) -> None:
         self.primary, self.standby = primary, standby
@@ -203,7 +210,16 @@ class Pair:
         self.source = ReplicationSource(
             primary.objects, timing=primary.timing, limits=limits, log_bytes=log_bytes
         )
-        self.listening = Listening(self.source, self.active, **listening)
+        go_replicas = None
+        if routing is not None:
+            go_replicas = GoReplicas(
+                primary.objects,
+                current_log=self.source.current_log,
+                routing=routing,
+                principal_uid="principal-1",
+                now=primary.timing.now,
+            )
+        self.listening = Listening(self.source, self.active, go_replicas=go_replicas, **listening)
         self.follower = self.new_follower()
         self.link: PeerLink | None = None
 
