@@ -5,15 +5,19 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from argocd.agents.vocabulary import Mode
+from certs.authority import Authority, LeafSubject
 from scripts.cluster.binaries import Binaries
 from scripts.cluster.controlplane import Cluster
 from scripts.cluster.helm import find_helm
+from sidecars.fleet.joining import Joining
 from webhook.registration.table import Registration, mutating, validating
 
 pytestmark = [pytest.mark.proof, pytest.mark.timeout(1200)]
@@ -45,11 +49,14 @@ OVERLAYS = {
     "workload-managed": {"agent": {"enabled": True}},
     "workload-autonomous": {"agent": {"enabled": True, "mode": "autonomous"}},
 }
+INJECTED = yaml.safe_load((MANIFESTS / "components/injection/templates.yaml").read_text())["data"]
 COMPONENTS = {
+    "injection": {"webhook": {"injection": {"templates": INJECTED}}},
     "registration": {"webhook": {"registration": {"enabled": True}}},
     "cert-manager": {"webhook": {"certManager": {"enabled": True}}},
     "monitoring": {"monitoring": {"enabled": True}},
 }
+NOW = datetime(2026, 9, 1, tzinfo=UTC)
 RELEASE = ("tiphys", str(CHART), "--namespace", "tiphys-system")
 
 
@@ -214,6 +221,25 @@ def test_wrong_values_are_refused_before_anything_is_rendered(helm: Helm) -> Non
         "template", *RELEASE, values={"agent": {"enabled": True, "certificate": certificate}}, fails=True
     )
     assert "agent.certificate" in told
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_an_agents_values_make_what_its_stream_holds(mode: Mode, helm: Helm) -> None:
+    authority = Authority.create("fleet", now=NOW)
+    pair = authority.issue(LeafSubject("prod"), now=NOW, server=False, client=True)
+    joining = Joining(
+        agent="prod",
+        mode=mode,
+        namespace="gitops",
+        address="agents.example.org",
+        port=8443,
+        image="images.example.org:5000/tiphys:1.2.3",
+        pair=pair,
+        authority=authority.pair.certificate,
+    )
+    rendered = helm.rendered({**joining.helm_values(), "webhook": {"enabled": False}})
+    expected = keyed(yaml.safe_dump_all(joining.objects()))
+    assert alike(rendered, expected) == expected
 
 
 @pytest.fixture
