@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+HTTP = "http/protobuf"
 DISABLED = "OTEL_SDK_DISABLED"
 SERVICE = "OTEL_SERVICE_NAME"
 
@@ -104,6 +106,12 @@ def _provider(service: str) -> Any:
             **{logs.ERROR: str(error)},
         )
         return None
+    protocol = next((os.environ[name] for name in PROTOCOLS if os.environ.get(name)), HTTP)
+    if protocol != HTTP:
+        log.warning(
+            "spans are sent by http/protobuf alone: the collector's port for that is usually 4318",
+            **{logs.KIND: protocol},
+        )
     named = {} if os.environ.get(SERVICE) else {"service.name": service}
     provider = TracerProvider(resource=Resource.create({**named, "service.version": __version__}))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))

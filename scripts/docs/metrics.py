@@ -10,7 +10,8 @@ ROOMS = ("certs", "checks", "cli", "demo", "kube", "sidecars", "tiphys", "webhoo
 
 HEAD = """# Metrics
 
-Labels have few values by design: rules, kinds, results, configured agents; never names of objects or users.
+Labels have few values by design: rules, kinds, results, configured agents; never names of objects or users. The one
+exception is Argo CD's own `argocd_app_info`, which is off unless the principal has `--app-info-limit`.
 """
 
 

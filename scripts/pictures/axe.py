@@ -13,6 +13,12 @@ SHA256 = "20c09fe157a8a34a30e241aaa1fcdade657734f08ab379ecfbeb7d45cc46e878"
 """Of axe.min.js: whatever npm brings, this is what runs."""
 NPM_SECONDS = 120
 
+FINDINGS = (
+    "axe.run().then((told) => told.violations.map((each) =>"
+    " [each.id, each.nodes.map((node) => node.html.slice(0, 120) + ' ' + node.failureSummary)]))"
+)
+"""What a page that has run the script evaluates; empty where nothing keeps anybody out."""
+
 
 class NoAxeError(Exception):
     """Why there is none, and what to do."""

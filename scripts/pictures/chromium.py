@@ -22,6 +22,10 @@ ARGUMENTS = (
 )
 
 
+CONTEXT_GONE = -32000
+"""The protocol's code for a page that was left meanwhile, in various words."""
+
+
 class NavigatedError(Exception):
     """The page that was asked is gone."""
 
@@ -43,7 +47,7 @@ class Tab:
                 if told.get("method") == "Page.loadEventFired":
                     self.loaded.append(method)
                 if told.get("id") == self.number:
-                    if "navigated" in told.get("error", {}).get("message", ""):
+                    if told.get("error", {}).get("code") == CONTEXT_GONE:
                         raise NavigatedError(method)
                     assert "error" not in told, f"{method}: {told['error']}"
                     result: dict[str, Any] = told["result"]
@@ -80,17 +84,15 @@ class Tab:
         return told["result"].get("value")
 
     async def until(self, condition: str) -> None:
-        """An expression becomes true, on this page or on the one that a form leads to."""
-        look = (
-            "new Promise((done) => { const look = () => { if (" + condition + ") done(true);"
-            " else setTimeout(look, 50); }; look(); })"
-        )
-        while True:
-            try:
-                await self.evaluate(look)
-            except NavigatedError:
-                continue
-            return
+        """An expression becomes true, on this page or on the one that a form leads to: asked again and again, for a
+        page that is left may be kept, frozen, and never answer a promise.
+        """
+        async with asyncio.timeout(CALL_SECONDS):
+            while True:
+                with suppress(NavigatedError):
+                    if await self.evaluate(f"document.readyState === 'complete' && Boolean({condition})"):
+                        return
+                await asyncio.sleep(LOOK_SECONDS)
 
     async def type(self, selector: str, text: str, *, then: str = "") -> None:
         """As a keyboard does; `then` is a key."""

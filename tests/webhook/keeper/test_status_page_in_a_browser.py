@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts.pictures import axe
 from scripts.pictures.chromium import Tab, tab
 
 ROOT = Path(__file__).parents[3]
@@ -110,6 +111,17 @@ async def test_it_can_be_read_in_light_and_dark(
     assert len(taken) > EMPTY_BYTES
     folder = Path(os.environ.get("TIPHYS_PICTURES") or tmp_path)
     (folder / f"status-{size[0]}-{'dark' if dark else 'light'}.png").write_bytes(taken)
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+async def test_axe_finds_nothing(page: str, chromium: Tab, *, dark: bool) -> None:
+    try:
+        script = axe.script()
+    except axe.NoAxeError as error:
+        pytest.skip(str(error))
+    await chromium.open(page, size=DESK, dark=dark, scripts=True)
+    await chromium.evaluate(script)
+    assert await chromium.evaluate(axe.FINDINGS) == []
 
 
 def luminance(colour: str) -> float:
