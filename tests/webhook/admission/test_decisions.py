@@ -29,6 +29,7 @@ def decisions(
     configuration: Mapping[str, Any] | None = None,
     settings: Mapping[str, str] | None = None,
     namespace: Mapping[str, Any] | None = None,
+    neighbours: Directory | None = None,
 ) -> Decisions:
     read, problems = parse_configuration(configuration or {})
     assert not problems
@@ -36,7 +37,7 @@ def decisions(
         surroundings=Surroundings(
             settings=read_settings({"data": settings or {}}, configuration=read),
             configuration=read,
-            neighbours=Directory(argocd_namespace="argocd", known=[Shelf.PROJECTS]),
+            neighbours=neighbours or Directory(argocd_namespace="argocd", known=[Shelf.PROJECTS]),
         ),
         namespace=lambda _: namespace or {},
         templates={"agent": parse_template("agent", "container: {image: i}", origin="t")},
@@ -200,6 +201,30 @@ def test_the_admins_word_completes_an_object_and_keeps_it_from_being_pruned(meta
     assert annotations["argocd.argoproj.io/compare-options"] == "IgnoreExtraneous"
     assert set(metadata.get("annotations", {})) <= set(annotations)
     assert complete(result, made).patch == []
+
+
+def test_whose_an_object_is_is_found_out_within_a_budget() -> None:
+    """The project was stored before there was one, or past us."""
+    known = Directory(argocd_namespace="argocd", known=list(Shelf))
+    patterns = [{"server": f"https://{{a*,b?*,{number}*c*}}", "namespace": "*"} for number in range(300)]
+    anything = {"server": "https://kubernetes.default.svc", "namespace": "*"}
+    known.put_project(project({"destinations": [*patterns, anything]}))
+    resource = {"group": "apps", "kind": "Deployment", "namespace": "default", "name": "my-deployment"}
+    known.put_application(
+        {
+            "apiVersion": "argoproj.io/v1alpha1",
+            "kind": "Application",
+            "metadata": {"name": "shop", "namespace": "argocd"},
+            "spec": {"project": "sample", "destination": {"server": "https://kubernetes.default.svc"}},
+            "status": {"resources": [{**resource, "version": "v1", "status": "Synced"}]},
+        }
+    )
+    owner = {"metadata": {"name": "default", "labels": {"tiphys.dev/tracking": "enabled"}}}
+    assert complete(deployment(), decisions(namespace=owner, neighbours=known)).patch
+    limits = {"limits": {"review-steps": 1000}}
+    answer = complete(deployment(), decisions(namespace=owner, neighbours=known, configuration=limits))
+    assert (answer.allowed, answer.patch) == (True, [])
+    assert answer.warnings == ("not tracked: to find out whose this object is takes too long",)
 
 
 def test_without_an_owner_nothing_is_added() -> None:
