@@ -192,6 +192,15 @@ async def test_a_leaf_in_a_folder_is_handed_over_only_while_it_may_be_served(tmp
         assert told == f"{tmp_path}: the key is not an unencrypted PEM key: write a whole tls.key"
 
 
+async def test_an_authoritys_key_is_not_even_decoded() -> None:
+    store = EmbeddedStore(namespaces=[HOME])
+    ours = authority()
+    data = {"tls.crt": b64encode(ours.pair.certificate).decode(), "tls.key": "no base64"}
+    await store.create(SECRETS, {"metadata": {"name": "ca"}, "data": data}, namespace=HOME)
+    held = await Secrets(store=store, namespace=HOME, pair="", authorities="ca").load()
+    assert (held.pair, held.roots) == (None, ours.pair.certificate)
+
+
 async def test_an_authoritys_key_is_neither_kept_nor_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     store = EmbeddedStore(namespaces=[HOME])
     ours = authority()

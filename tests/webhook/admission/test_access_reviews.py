@@ -108,10 +108,10 @@ def many(count: int) -> list[dict[str, str]]:
 
 def test_accounts_that_take_too_much_work_to_find_are_refused_unasked() -> None:
     costly = [entry(server=f"https://{{a*,b?*,{number}*c*}}{{d*,e?*}}") for number in range(60)]
-    quiet = {"rules": {"project/*": "off", "impersonation/*": "off"}}
+    quiet = {"project/*": "off", "impersonation/*": "off"}
     server = Telling()
-    assert validated(server, *costly, **quiet).allowed
-    answer = validated(server, *costly, **quiet, limits={"review-steps": 1000})
+    assert validated(server, *costly, rules=quiet).allowed
+    answer = validated(server, *costly, rules=quiet, limits={"review-steps": 1000})
     assert not answer.allowed
     assert "[object/too-costly]" in answer.message
     assert server.questions == []
