@@ -32,13 +32,14 @@ from sidecars.replication.kinds import (
     ReplicationScope,
 )
 from sidecars.replication.objects import ReplicatedObjects, own_caches
-from sidecars.replication.peer import PeerLink
+from sidecars.replication.peer import PeerAnswer, PeerLink
 from sidecars.replication.primary.go_replica import GoReplicas
 from sidecars.replication.primary.service import ReplicationService
 from sidecars.replication.primary.source import ReplicationSource
 from sidecars.replication.record import RecordStore
-from sidecars.replication.standby.connection import GrpcConnector
+from sidecars.replication.standby.connection import GrpcConnector, PeerConnector
 from sidecars.replication.standby.follower import Follower
+from sidecars.replication.standby.go_primary import GoConnector, health_page
 from sidecars.wire.auth.methods import Method
 from sidecars.wire.auth.trust import Trust
 from tiphys import logs
@@ -119,7 +120,11 @@ class PairedPrincipal:
             there.store,
             objects,
             controller=self.controller,
-            connect=GrpcConnector(self._channel, controller=self.controller),
+            connect=PeerConnector(
+                self._ask_peer,
+                ours=GrpcConnector(self._channel, controller=self.controller),
+                go=GoConnector(self._channel, objects=objects, health=health_page(settings.peer_health_url)),
+            ),
             timing=timing,
         )
         access = ReplicationAccess(
@@ -177,6 +182,10 @@ class PairedPrincipal:
             self._peer.swap(material)
         if self.admin is not None:
             self.admin.swap(material)
+
+    async def _ask_peer(self) -> PeerAnswer:
+        assert self._peer is not None, "a standby has a peer to follow"
+        return await self._peer.ask()
 
     def _channel(self) -> Any:
         assert self._peer is not None, "a standby has a peer to follow"

@@ -1,7 +1,7 @@
 """The standby's way to its primary over grpc."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
@@ -11,6 +11,8 @@ from grpc import aio
 from sidecars.replication.envelopes import START_KEY, decode_primary, encode_replica
 from sidecars.replication.handshake import Handshake, differences
 from sidecars.replication.messages import PrimaryMessage, ReplicaMessage, ReplicaStart
+from sidecars.replication.peer import PeerAnswer
+from sidecars.replication.standby.go_primary import GoConnector, GoPrimaryStream
 from sidecars.wire.capabilities import grouped
 from tiphys.errors import SurroundingsError
 
@@ -24,6 +26,23 @@ class ConnectionController(Protocol):
     def handshake(self) -> Handshake: ...
 
     def heard(self, peer: Handshake) -> None: ...
+
+
+class PeerConnector:
+    """To whichever sort of primary the peer is, which its answer shows: argocd-agent's says nothing of itself."""
+
+    def __init__(
+        self, ask: Callable[[], Awaitable[PeerAnswer]], *, ours: "GrpcConnector", go: GoConnector
+    ) -> None:
+        self._ask = ask
+        self._ours = ours
+        self._go = go
+
+    @asynccontextmanager
+    async def __call__(self, start: ReplicaStart) -> AsyncIterator["GrpcReplicaStream | GoPrimaryStream"]:
+        is_ours = (await self._ask()).handshake is not None
+        async with (self._ours if is_ours else self._go)(start) as stream:
+            yield stream
 
 
 class GrpcReplicaStream:
