@@ -87,6 +87,11 @@ class Scan:
         for resource, pages in self._others(listing):
             await self._all(resource, pages, surroundings)
         self._scanned.complete = not (known.notes or self._scanned.result.unreadable)
+        if known.settings is None:
+            known.notes.append(
+                f"there is no {names.ARGOCD_CM} in {namespace}, so its defaults are meant:"
+                " --argocd-namespace says where Argo CD is"
+            )
         return self._scanned
 
     def _others(self, listing: Listing) -> Iterable[tuple[Resource, AsyncIterator[list[Object]]]]:

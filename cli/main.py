@@ -40,6 +40,14 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
 }
 """Name -> (module of `cli` that has it as `command`, one line of help)."""
 
+GROUPS: dict[str, tuple[str, ...]] = {
+    "Look at what is there": ("agents", "doctor", "explain", "ha", "scan"),
+    "Judge and prepare manifests": ("check", "inject", "match", "rbac", "review", "rewrite"),
+    "Set up": ("completion", "installation-id", "pki", "tracking"),
+    "Run": ("agent", "demo", "principal", "webhook"),
+}
+"""As the help shows them."""
+
 INTERRUPTED = 130  # as shells say of a process that SIGINT ended
 
 
@@ -77,8 +85,20 @@ class LazyGroup(click.Group):
             ctx.exit(INTERRUPTED)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, SUBCOMMANDS[name][1]) for name in self.list_commands(ctx)])
+        for title, names in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, SUBCOMMANDS[name][1]) for name in names])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from argocd.spelling import did_you_mean  # noqa: PLC0415 - only for who mistyped
+
+            meant = did_you_mean(args[0], SUBCOMMANDS)
+            raise click.UsageError(error.message.rstrip(".") + (meant or "."), ctx) from None
 
 
 @click.group(cls=LazyGroup)

@@ -130,7 +130,7 @@ def list_command(*, watch: bool, **given: Any) -> None:
         COLUMNS,
         [agent_row(each, look) for each in look.agents],
         form=given["form"],
-        empty=f"no agents in {given['principal_namespace']}",
+        empty=f"no agents in {given['principal_namespace']}: `tiphys agents create AGENT` makes one",
         notes=[f"the principal did not answer, so {UNKNOWN} stands for unknown: {problem}"]
         if problem
         else [],
@@ -279,7 +279,7 @@ def remove_command(agent: str, *, keep_certificates: bool, yes: bool, **given: A
     where = f"Secret {given['principal_namespace']}/{found.secret}"
     if left is None:
         lines = [
-            f"would delete {where} and block {len(blocked)} certificates; --yes does it",
+            f"would delete {where} and block {len(blocked)} certificate{'' if len(blocked) == 1 else 's'}; --yes does it",
         ]
     else:
         lines = [f"removed agent {agent}: {where}", *(f"blocked {each}" for each in blocked)]

@@ -18,7 +18,7 @@ def explain(rule_id: str, configuration: Configuration) -> Explanation:
     rules = {rule.id: rule for rule in CATALOGUE}
     rule = rules.get(rule_id)
     if rule is None:
-        raise CallError(f"docs/rules.md has no rule {rule_id}{did_you_mean(rule_id, rules)}")
+        raise CallError(f"there is no rule {rule_id}{did_you_mean(rule_id, rules)}")
     here = configuration.action_for(rule)
     data: dict[str, Any] = {
         "rule": rule.id,

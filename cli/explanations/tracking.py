@@ -68,6 +68,8 @@ async def fetch(store: Any, text: str, namespace: str | None) -> tuple[Object, O
 
     group, kind, name = parse_target(text)
     found = await find_kind(store, group=group, kind=kind)
+    if found.namespaced and not namespace:
+        raise CallError(f"{text} is in a namespace: say which by -n NAMESPACE, or -A for all")
     thing = await queries.find(store, found, name=name, namespace=namespace if found.namespaced else None)
     if thing is None:
         where = f" in namespace {namespace}" if namespace and found.namespaced else ""

@@ -35,6 +35,7 @@ TOKEN_SECONDS = 60.0
 # How long before its end the official client takes a plugin's token for expired.
 _EXPIRY_MARGIN = 300.0
 _SOONEST_RENEWAL = 10.0
+_TOLD_CONTEXTS = 10
 _PLUGIN_SECONDS = 60.0  # a plugin may wait for a browser or a phone
 # What the official client and the libraries under it raise on a bad file.
 _BAD_CONFIG = (
@@ -134,6 +135,7 @@ async def _from_files(paths: str, *, context: str | None) -> Access:
     origin = f"kubeconfig {paths}"
     try:
         merged = KubeConfigMerger(paths).config
+        _check_context(merged, context, origin=origin)
         loader = _Loader(config_dict=merged, active_context=context, config_base_path=None)
         active = loader.current_context
         user = _user_of(merged, active)
@@ -201,6 +203,14 @@ def _check_file(path: str, *, must_exist: bool) -> None:
         raise KubeconfigError(
             f"kubeconfig {path} is no kubeconfig: clusters, contexts and users are expected"
         )
+
+
+def _check_context(merged: Any, context: str | None, *, origin: str) -> None:
+    """The client would speak of an expected object in a list."""
+    known = [str(each["name"]) for each in merged.safe_get("contexts") or ()]
+    if context and context not in known:
+        some = ", ".join(sorted(known)[:_TOLD_CONTEXTS]) or "none"
+        raise KubeconfigError(f"{origin} has no context {context}; it has {some}")
 
 
 def _user_of(merged: Any, active: dict[str, Any]) -> dict[str, Any]:

@@ -118,6 +118,8 @@ class Pki:
     async def authority(self) -> Authority:
         namespace, name = self.namespace, names.AGENT_CA_SECRET
         there = await queries.find(self.store, SECRETS, name=name, namespace=namespace)
+        if there is None:
+            raise CallError(f"there is no authority in {namespace} yet: begin with `tiphys pki init`")
         if elsewhere := text(there, "metadata", "annotations", names.TIPHYS_AUTHORITY_KEY):
             namespace, name = _place(elsewhere)
         where = f"Secret {namespace}/{name}"

@@ -49,7 +49,7 @@ def test_with_good_surroundings_it_looks(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        pytest.param("clusters: [", "cannot be read: line 1", id="no-yaml"),
+        pytest.param("clusters: [", "cannot be read: line ", id="no-yaml"),
         pytest.param("- a", "is no kubeconfig", id="no-mapping"),
         pytest.param("apiVersion: v1\nclusters: []\n", "", id="no-context"),
         pytest.param('{"current-context": "x", "contexts": []}', "", id="unknown-context"),

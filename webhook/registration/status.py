@@ -176,7 +176,7 @@ async def probe(store: Store, registration: Registration, found: Status) -> None
         found.guarded = REFUSAL in str(error)
         found.probe = "refused by Tiphys" if found.guarded else f"refused by somebody else: {error}"
     except ApiError as error:
-        found.probe = f"failed: {error}"
+        found.probe = f"not judged: {error}"
         found.problems.append(f"the dry run of a bad project failed: {error}")
     else:
         found.probe = "accepted"
@@ -226,7 +226,8 @@ async def bundle_to_register(store: Store, registration: Registration, *, now: d
     secret = await queries.find(store, SECRETS, name=f"{SECRET_NAME}-tls", namespace=registration.home)
     if secret is None:
         raise SurroundingsError(
-            f"Secret {registration.home}/{SECRET_NAME}-tls does not exist: start `tiphys webhook` first, or name --ca-file"
+            f"Secret {registration.home}/{SECRET_NAME}-tls does not exist: no webhook has started yet"
+            f" (`kubectl --namespace {registration.home} get pods`); with other certificates name --ca-file"
         )
     data = decoded_data(secret)
     leaf = _leaf(data)

@@ -90,7 +90,9 @@ def test_an_operator_makes_lists_blocks_and_removes_an_agent(
     operator(agents.command, "unblock", "agent-a")
     assert "--yes does it" in operator(agents.command, "remove", "agent-a")
     assert operator.told(agents.command, "remove", "agent-a", "--yes")["removed"]
-    assert operator(agents.command, "list") == f"no agents in {namespace}\n"
+    assert operator(agents.command, "list") == (
+        f"no agents in {namespace}: `tiphys agents create AGENT` makes one\n"
+    )
 
     assert "PRIVATE" not in operator.screen
     for secret in json.loads(kubectl("get", "secrets", "-n", namespace, "-o", "json").stdout)["items"]:

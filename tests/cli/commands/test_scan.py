@@ -253,6 +253,11 @@ def test_a_scan_shows_its_progress_on_a_terminal_alone(place: Place) -> None:
     assert "objects judged" not in place.scan().stderr
 
 
+def test_a_scan_where_no_argo_cd_is_says_so(place: Place) -> None:
+    done = CliRunner().invoke(scan.command, [*place.reached[:2], "--argocd-namespace", "nowhere"])
+    assert "there is no argocd-cm in nowhere, so its defaults are meant" in done.stderr
+
+
 def test_explanations_come_from_a_cluster(place: Place) -> None:
     place.apply(application("app-1"))
     account = place.run(explain.command.commands["service-account"], "app-1")

@@ -128,10 +128,16 @@ def test_a_bad_call_is_one_line(arguments: tuple[str, ...], words: str) -> None:
 
 def test_flags_of_what_is_not_built_are_accepted_with_one_warning() -> None:
     done = _run(
-        "principal", "--enable-websocket", "--ha-enabled", "--redis-password", "hunter2", "--auth", "no"
+        "principal",
+        "--enable-websocket",
+        "--ha-failover-timeout=1m",
+        "--redis-password",
+        "hunter2",
+        "--auth",
+        "no",
     )
     assert "without effect" in done.stderr
-    for flag in ("--enable-websocket", "--ha-enabled", "--redis-password"):
+    for flag in ("--enable-websocket", "--ha-failover-timeout"):
         assert flag in done.stderr
     assert "hunter2" not in done.stderr
 

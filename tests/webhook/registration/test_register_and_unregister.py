@@ -62,7 +62,7 @@ def test_a_bad_project_is_refused_with_all_findings_and_passes_after_unregister(
 def test_register_waits_for_a_server_and_refuses_argo_cds_namespace(guard: Guard) -> None:
     early = guard.tiphys("webhook", "register", check=False)
     assert early.returncode == 2
-    assert "start `tiphys webhook` first" in early.stderr
+    assert "no webhook has started yet" in early.stderr
     guard.home, home = guard.argocd, guard.home
     wrong = guard.tiphys("webhook", "register", check=False)
     guard.home = home

@@ -1,0 +1,28 @@
+"""What somebody sees who tries the command for the first time."""
+
+import pytest
+from click.testing import CliRunner
+
+from cli.main import GROUPS, SUBCOMMANDS, tiphys
+
+
+def test_every_command_is_in_one_group_of_the_help() -> None:
+    grouped = [name for names in GROUPS.values() for name in names]
+    assert sorted(grouped) == sorted(SUBCOMMANDS)
+    shown = CliRunner().invoke(tiphys, ["--help"]).output
+    for title, names in GROUPS.items():
+        assert f"\n{title}:\n" in shown
+        assert all(f"\n  {name} " in shown for name in names)
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("doktor", "No such command 'doktor', did you mean doctor?"),
+        ("xyzzy", "No such command 'xyzzy'.\n"),
+    ],
+)
+def test_a_mistyped_command_is_told_which_was_meant(word: str, told: str) -> None:
+    done = CliRunner().invoke(tiphys, [word])
+    assert done.exit_code == 2
+    assert told in done.output
