@@ -11,6 +11,7 @@ import structlog
 
 from tests.simulation.cramped_sidecars import CrampedEnds, CrampedPlain, CrampedSidecars
 from tests.simulation.delivery_world import Delivery
+from tests.simulation.live_requests import LiveRequests, PlainRequests
 from tests.simulation.mirrored_projects import Mirroring
 from tests.simulation.plain_sidecars import PlainSidecars
 from tests.simulation.replicated_hubs import Replication
@@ -23,6 +24,8 @@ SCENARIOS: dict[str, Callable[[World], Scenario]] = {
     for scenario in (
         Delivery,
         Mirroring,
+        LiveRequests,
+        PlainRequests,
         Sidecars,
         PlainSidecars,
         CrampedSidecars,

@@ -66,6 +66,11 @@ class Sidecars:
     def _runtime(self) -> Runtime:
         return Runtime(timing=self._world.timing, new_id=self._world.new_id, outbox=LIMITS)
 
+    def principal_made(self, principal: Principal) -> None:
+        """In every life of the hub's process; and below of an agent's."""
+
+    def agent_made(self, name: str, agent: Agent) -> None: ...
+
     def principals_surroundings(self) -> Runtime:
         return self._runtime()
 
@@ -79,6 +84,7 @@ class Sidecars:
         principal = Principal(
             store, settings=settings, principal_uid="principal", runtime=self.principals_surroundings()
         )
+        self.principal_made(principal)
 
         async def accept(wire: Wire) -> None:
             stream = self.stream(wire)
@@ -94,6 +100,7 @@ class Sidecars:
             mode=MODES[process.name], namespace=HOME, compare_seconds=self.agents_compare
         )
         agent = Agent(process.store(process.name), settings=settings, runtime=self._runtime())
+        self.agent_made(process.name, agent)
         async with asyncio.TaskGroup() as group:
             group.create_task(agent.run(), name="agent")
             await agent.ready.wait()

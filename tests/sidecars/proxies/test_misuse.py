@@ -5,15 +5,20 @@ import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
+import aiohttp
 import pytest
+from cryptography import x509
 
-from argocd.agents.vocabulary import Target
+from argocd.agents.vocabulary import Mode, Target
+from certs.key_pair import fingerprint
 from kube.embedded import EmbeddedStore
 from sidecars.principal.process import PrincipalProcess
 from sidecars.proxies import resource_listener, resource_proxy
 from sidecars.proxies.api_paths import PathError, parse_path
 from sidecars.proxies.statuses import status_json
 from sidecars.wire import payloads
+from sidecars.wire.auth.blocklist import Blocklist
+from sidecars.wire.auth.tokens import Holder
 from sidecars.wire.events import Event
 from sidecars.wire.proxy_payloads import ResourceResponse
 from tests.sidecars import pair_in_memory, processes
@@ -47,6 +52,7 @@ class Scene:
         self, process: PrincipalProcess, hub: HubCaller, answering: Answering, pki: processes.Pki
     ) -> None:
         assert process.resources is not None
+        self.process = process
         self.port = process.resources.port
         self.hub = hub
         self.agent = answering
@@ -121,6 +127,40 @@ async def test_who_says_nothing_is_let_go(at: Scene, monkeypatch: pytest.MonkeyP
     async with at.raw() as (reader, writer), asyncio.timeout(30):
         writer.write(b"GET /version HTTP/1.1\r\nHost: x\r\nX-Slow: ")
         assert await reader.read() == b""
+
+
+async def test_a_token_opens_the_port_for_its_agent_until_it_ends(at: Scene) -> None:
+    tokens = at.process._serving.tokens
+    async with hub_caller(at.pki, at.port, agent=None) as caller:
+        bearer = f"Bearer {tokens.issue_for_proxy(AGENT)}"
+        assert (await caller.get(PATH, Authorization=bearer)).status == 200
+        other = f"Bearer {tokens.issue_for_proxy('agent-b')}"
+        assert (await at.hub.get(PATH, Authorization=other)).status == 502, (
+            "the token counts, not the certificate"
+        )
+        access = tokens.issue(Holder(AGENT, Mode.MANAGED)).access
+        assert (await caller.get(PATH, Authorization=f"Bearer {access}")).status == 401
+
+
+async def test_a_certificate_on_the_blocklist_is_refused_on_an_open_connection(at: Scene) -> None:
+    pair = at.pki.pair(AGENT, server=False)
+    context = client_context(at.pki, pair)
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session:
+        url = f"https://localhost:{at.port}{PATH}"
+        async with session.get(url) as answer:
+            assert answer.status == 200
+        assert at.process.resources is not None
+        blocked = fingerprint(x509.load_pem_x509_certificate(pair.certificate))
+        at.process.resources.swap_blocklist(Blocklist.of({"data": {blocked: ""}}))
+        async with session.get(url) as answer:
+            assert answer.status == 401
+        assert (await at.hub.get(PATH)).status == 200, "another one of the same agent"
+
+
+async def test_a_principal_that_stands_by_says_in_which_state(at: Scene) -> None:
+    at.process.gate.state = "standby"
+    refused = await at.hub.get(PATH)
+    assert (refused.status, "standby" in refused.message) == (503, True)
 
 
 @pytest.mark.parametrize(
