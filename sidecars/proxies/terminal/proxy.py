@@ -31,6 +31,8 @@ MAX_TERMINALS_PER_AGENT = 128
 ANSWER_SECONDS = 30.0
 # What is typed while the agent takes the last of it; a paste waits in the reader's own machine.
 MAX_WAITING = 32
+# Of 64 KiB: what was read and the client has not taken.
+MAX_SHOWN = 4
 MAX_WORDS, MAX_WORDS_BYTES = 64, 8 << 10
 
 OPEN = metrics.gauge("tiphys_proxies_open_terminals", "Terminals that are open at the control plane.")
@@ -44,13 +46,39 @@ log = logs.get_logger()
 
 
 class TerminalSession:
-    """`stream` is the agent's call, once it came."""
+    """`stream` is the agent's call, once it came; what it says is read at once, for it may hang up after its last word."""
 
     def __init__(self, *, uuid: str, agent: str) -> None:
         self.uuid = uuid
         self.agent = agent
         self.stream: asyncio.Future[DataStream] = asyncio.get_running_loop().create_future()
-        self.over = asyncio.Event()
+        self.shown: asyncio.Queue[TerminalStreamData | None] = asyncio.Queue(MAX_SHOWN)
+        self._reading: asyncio.Task[None] | None = None
+
+    async def read(self, stream: DataStream) -> None:
+        """Until it ends, or `close`."""
+        self._reading = asyncio.ensure_future(self._read(stream))
+        self.stream.set_result(stream)
+        try:
+            await asyncio.wait({self._reading})
+        finally:
+            if not self._reading.done():  # the call was cut: the client is told, whatever else waits
+                self._reading.cancel()
+                if self.shown.full():
+                    self.shown.get_nowait()
+                self.shown.put_nowait(None)
+
+    async def _read(self, stream: DataStream) -> None:
+        try:
+            while (raw := await stream.read()) is not None:
+                await self.shown.put(TerminalStreamData.FromString(raw))
+        except (StreamLostError, DecodeError) as error:
+            log.info("a terminal's call was lost", **{logs.AGENT: self.agent, logs.REASON: str(error)})
+        await self.shown.put(None)
+
+    def close(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
 
 
 class TerminalProxy:
@@ -77,7 +105,7 @@ class TerminalProxy:
             outcome = await self._connected(socket, session, asked)
         finally:
             OPEN.dec()
-            session.over.set()
+            session.close()
             self._sessions.remove(session)
             log.info(
                 "terminal used",
@@ -103,7 +131,7 @@ class TerminalProxy:
         keyboard = _Keyboard(session.uuid)
         reading = asyncio.ensure_future(_read_client(socket, keyboard))
         typing = asyncio.ensure_future(keyboard.send(stream))
-        showing = asyncio.ensure_future(_show(socket, stream, agent=session.agent))
+        showing = asyncio.ensure_future(_show(socket, session))
         tasks = {reading, typing, showing}
         try:
             await asyncio.wait({reading, showing}, return_when=asyncio.FIRST_COMPLETED)
@@ -128,15 +156,13 @@ class TerminalProxy:
         if answer.status != _OK:
             raise RefusedRequestError(answer.resource[:1000], status=answer.status)
 
-    async def carry(self, peer: AuthenticatedAgent, stream: DataStream, greet: SendGreeting) -> None:
+    async def carry(self, peer: AuthenticatedAgent, stream: DataStream, _greet: SendGreeting) -> None:
         """A call of an agent, StreamTerminal, for as long as somebody sits there."""
         first = _message(await stream.read())
         session = self._sessions.find(first.request_uuid, agent=peer.name)
         if session is None or session.stream.done():
             raise _over(grpc.StatusCode.NOT_FOUND, "session not found")
-        await greet([])
-        session.stream.set_result(stream)
-        await session.over.wait()
+        await session.read(stream)
 
 
 class _Keyboard:
@@ -189,12 +215,11 @@ async def _read_client(socket: web.WebSocketResponse, keyboard: _Keyboard) -> No
             await keyboard.put(eof=True)
 
 
-async def _show(socket: web.WebSocketResponse, stream: DataStream, *, agent: str) -> str:
+async def _show(socket: web.WebSocketResponse, session: TerminalSession) -> str:
     """Until the agent ends it; how, in words."""
     outcome = b""
     try:
-        while (raw := await stream.read()) is not None:
-            message = TerminalStreamData.FromString(raw)
+        while (message := await session.shown.get()) is not None:
             if message.data:
                 channel = channels.channel_of(message.stream_type)
                 outcome = message.data if channel == channels.OUTCOME else outcome
@@ -203,11 +228,9 @@ async def _show(socket: web.WebSocketResponse, stream: DataStream, *, agent: str
                 return await _end(socket, channels.failure(message.error[:1000]))
             if message.eof:
                 return await _end(socket, b"" if outcome else channels.SUCCESS)
-    except (StreamLostError, DecodeError) as error:
-        log.info("a terminal's call was lost", **{logs.AGENT: agent, logs.REASON: str(error)})
     except ConnectionError:
         return "left"
-    return await _end(socket, channels.failure(f"the connection with agent {agent} was lost"))
+    return await _end(socket, channels.failure(f"the connection with agent {session.agent} was lost"))
 
 
 async def _end(socket: web.WebSocketResponse, outcome: bytes) -> str:

@@ -23,6 +23,8 @@ async def greet(context: Any, metadata: list[tuple[str, str]]) -> None:
         await asyncio.shield(sending)
     except asyncio.CancelledError:
         await asyncio.wait({sending}, timeout=GREETING_SECONDS)
+        if sending.done() and not sending.cancelled():
+            sending.exception()  # the caller is gone either way
         raise
     except aio.BaseError as error:
         raise StreamLostError("the call ended before it began", code="UNAVAILABLE") from error

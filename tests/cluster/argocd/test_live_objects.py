@@ -6,7 +6,7 @@ Only the workload cluster has an application controller.
 import http.client
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,15 @@ pytestmark = pytest.mark.timeout(420)
 
 
 @contextmanager
-def live_fleet(programs: Programs, binaries: Binaries, *, mode: Mode, folder: Path) -> Iterator[Fleet]:
+def live_fleet(
+    programs: Programs,
+    binaries: Binaries,
+    *,
+    mode: Mode,
+    folder: Path,
+    agent_words: Callable[[ArgoCd, ExitStack], tuple[str, ...]] = lambda _workload, _stack: (),
+) -> Iterator[Fleet]:
+    """`agent_words`: what else the agent is told."""
     with ExitStack() as stack:
         hub = ArgoCd(
             stack.enter_context(Cluster(name="hub", binaries=binaries)),
@@ -69,7 +77,12 @@ def live_fleet(programs: Programs, binaries: Binaries, *, mode: Mode, folder: Pa
         stack.enter_context(sidecar("principal", hub.cluster, *listening, folder=folder))
         dialling = ("--agent-mode", mode.value, "--server-address", "localhost", "--server-port", str(agents))
         stack.enter_context(
-            sidecar("agent", workload.cluster, *dialling, "--redis-addr", workload.redis, folder=folder)
+            sidecar(
+                "agent",
+                workload.cluster,
+                *(*dialling, "--redis-addr", workload.redis, *agent_words(workload, stack)),
+                folder=folder,
+            )
         )
         hub.redis_of_server = f"127.0.0.1:{redis}"
         hub.start_component(Component.SERVER)
