@@ -316,6 +316,8 @@ class PrincipalProcess:
         return [(agent.name, agent.link) for agent in agents]
 
     def _figures(self) -> bytes:
+        if self.pair is not None:
+            self.pair.measure()
         return principal_figures(self._links()) + self._app_info()
 
     def _cut(self, agent: str, reason: str) -> None:

@@ -37,6 +37,7 @@ from sidecars.replication.primary.go_replica import GoReplicas
 from sidecars.replication.primary.service import ReplicationService
 from sidecars.replication.primary.source import ReplicationSource
 from sidecars.replication.record import RecordStore
+from sidecars.replication.standby.apply import ApplySettings
 from sidecars.replication.standby.connection import GrpcConnector, PeerConnector
 from sidecars.replication.standby.follower import Follower
 from sidecars.replication.standby.go_primary import GoConnector, health_page
@@ -126,6 +127,7 @@ class PairedPrincipal:
                 go=GoConnector(self._channel, objects=objects, health=health_page(settings.peer_health_url)),
             ),
             timing=timing,
+            applying=ApplySettings(may_create_namespace=hub.settings.may_create),
         )
         access = ReplicationAccess(
             method=there.method,
@@ -168,12 +170,18 @@ class PairedPrincipal:
                 if self.admin is not None:
                     group.create_task(self.admin.run(), name="admin")
                 await self._objects.synced()
+                group.create_task(self._follower.ended(), name="follower")
                 group.create_task(self.controller.run(), name="controller")
         finally:
             await self._follower.stop()
             await self._source.stop()
             if self._peer is not None:
                 await self._peer.close()
+
+    def measure(self) -> None:
+        """For a scrape."""
+        self._source.measure()
+        self._follower.measure()
 
     def swap_material(self, material: Material) -> None:
         role = self.controller.role

@@ -121,6 +121,8 @@ class Follower:
         self._lagging_since: float | None = None
         self._stopping = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._crash: BaseException | None = None
+        self._crashed = asyncio.Event()
 
     async def load(self) -> None:
         """Where the last process of this standby was."""
@@ -131,6 +133,7 @@ class Follower:
         if self._task is None:
             self._stopping = asyncio.Event()
             self._task = asyncio.get_running_loop().create_task(self._follow(), name="follower")
+            self._task.add_done_callback(self._note_end)
 
     async def stop(self) -> None:
         """Every write under way is awaited; afterwards nothing of this writes."""
@@ -140,15 +143,17 @@ class Follower:
         self._stopping.set()
         await asyncio.wait({task})
         self._problem = "stopped"
-        if not task.cancelled() and task.exception() is not None:
-            log.error("following ended with an error", exc_info=task.exception())
 
     async def ended(self) -> None:
         """For whoever runs it: raises what ended it although nobody stopped it, which is a mistake of ours."""
-        task = self._task
-        if task is not None:
-            await asyncio.wait({task})
-            task.result()
+        await self._crashed.wait()
+        assert self._crash is not None
+        raise self._crash
+
+    def _note_end(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._crash = error
+            self._crashed.set()
 
     def accept_deletions(self, kind: str) -> int:
         """An operator's word; returns how many are deleted now."""
@@ -271,7 +276,8 @@ class Follower:
         now = self._timing.monotonic()
         lag = 0.0 if self._lagging_since is None else now - self._lagging_since
         metrics.CLIENT_LAG.set(lag)
-        metrics.LAG_SECONDS.set(lag)
+        if self._task is not None:
+            metrics.LAG_SECONDS.set(lag)
         metrics.CLIENT_AGENTS.set(len(self._objects.inventories[CLUSTER.name]))
         for name in BY_NAME:
             metrics.DEAD_LETTERS.labels(name).set(sum(1 for key in self._unwritten if key.kind == name))

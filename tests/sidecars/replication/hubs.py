@@ -96,7 +96,9 @@ class ScriptedController:
         self.handshake = replace(self.handshake, **changes)
 
 
-def all_caches(store: Store, timing: Timing) -> dict[ReplicatedKind, Cache[Object]]:
+def all_caches(
+    store: Store, timing: Timing, *, namespace: str = ARGOCD
+) -> dict[ReplicatedKind, Cache[Object]]:
     cache = partial(
         Cache[Object],
         store,
@@ -105,12 +107,12 @@ def all_caches(store: Store, timing: Timing) -> dict[ReplicatedKind, Cache[Objec
         random=timing.random,
     )
     return {
-        PROJECT: cache(APP_PROJECTS, namespace=ARGOCD),
+        PROJECT: cache(APP_PROJECTS, namespace=namespace),
         APPLICATION: cache(APPLICATIONS),
-        REPOSITORY: cache(SECRETS, namespace=ARGOCD, label_selector=REPOSITORIES),
-        CLUSTER: cache(SECRETS, namespace=ARGOCD, label_selector=CLUSTERS),
-        GPG_KEYS: cache(CONFIG_MAPS, namespace=ARGOCD, field_selector=GPG_KEYS_ONLY),
-        **own_caches(store, namespace=ARGOCD, timing=timing),
+        REPOSITORY: cache(SECRETS, namespace=namespace, label_selector=REPOSITORIES),
+        CLUSTER: cache(SECRETS, namespace=namespace, label_selector=CLUSTERS),
+        GPG_KEYS: cache(CONFIG_MAPS, namespace=namespace, field_selector=GPG_KEYS_ONLY),
+        **own_caches(store, namespace=namespace, timing=timing),
     }
 
 
@@ -123,7 +125,7 @@ class Hub:
     scope: ReplicationScope = SCOPE
 
     def __post_init__(self) -> None:
-        self.caches = all_caches(self.store, self.timing)
+        self.caches = all_caches(self.store, self.timing, namespace=self.scope.namespace)
         self.objects = ReplicatedObjects(self.caches, scope=self.scope)
 
     @asynccontextmanager
