@@ -80,6 +80,26 @@ def demote_command(**given: Any) -> None:
     _change_role(given, "Demote")
 
 
+@command.command("switchover")
+@ha_options
+@REASON
+@click.option("--dry-run", is_flag=True, help="Only say what would happen.")
+def switchover_command(**given: Any) -> None:
+    """Hand over from this active one to its replica: nothing is lost, and all is undone where the replica cannot follow."""
+
+    async def steps(client: HaClient) -> list[str]:
+        lines = []
+        async for line in client.switchover(_word(given), dry_run=given["dry_run"]):
+            lines.append(line)
+            if given["form"] != "json":
+                click.echo(line)
+        return lines
+
+    lines = _ask(given, steps)
+    if given["form"] == "json":
+        show(given, lines=[], steps=lines, dryRun=given["dry_run"])
+
+
 @command.command("resume")
 @ha_options
 @REASON

@@ -115,9 +115,43 @@ def _issue_server(secret: str, service: str, given: dict[str, Any]) -> None:
 @days(LEAF_LIFETIME)
 @KEY_TYPE
 @REPLACE
+@click.option(
+    "--identity",
+    default="",
+    help="Of one of a pair: the name by which its peer knows it. The certificate is a client's too.",
+)
+@click.option(
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="With --identity: write tls.crt, tls.key and ca.crt into this folder, for the other cluster.",
+)
 def issue_principal_command(**given: Any) -> None:
     """The principal's: give the names and addresses that agents dial."""
-    _issue_server(names.PRINCIPAL_TLS_SECRET, names.PRINCIPAL_SERVICE, given)
+    if not given["identity"]:
+        if given["output"] is not None:
+            raise CallError("--output: for a principal of a pair, which has an --identity")
+        _issue_server(names.PRINCIPAL_TLS_SECRET, names.PRINCIPAL_SERVICE, given)
+        return
+
+    async def issue(store: LiveStore) -> Certificate:
+        pki = _pki(store, given)
+        pair, authority = await pki.issue_paired_principal(
+            given["identity"],
+            dns_names=given["dns_names"],
+            addresses=given["addresses"],
+            now=now(),
+            lifetime=timedelta(days=given["days"]),
+            key_type=KeyType(given["key_type"]),
+        )
+        if given["output"] is not None:
+            return _write(given["output"], pair, authority, replace=given["replace"])
+        await pki.write(names.PRINCIPAL_TLS_SECRET, pair, replace=given["replace"])
+        return described(pair.leaf, where=f"Secret {pki.namespace}/{names.PRINCIPAL_TLS_SECRET}")
+
+    try:
+        _tell(on_principal(given, issue), given)
+    except ValueError as error:
+        raise CallError(f"a name or address for the certificate is wrong: {error}") from error
 
 
 @issue_command.command("resource-proxy")

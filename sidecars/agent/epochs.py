@@ -6,9 +6,9 @@ It is kept in a ConfigMap of the agent's namespace, written before anything of t
 from argocd import names
 from argocd.reading import mapping, text
 from kube import queries
-from kube.errors import AlreadyExistsError, ApiError, ConflictError
+from kube.errors import ApiError, ConflictError
 from kube.resources import CONFIG_MAPS
-from kube.store import Object, Store
+from kube.store import Object, PatchKind, Store
 from sidecars.wire.capabilities import EPOCH, Capabilities
 from sidecars.wire.client.dialer import DialError
 from tiphys import logs
@@ -66,12 +66,18 @@ class EpochMemory:
         return await self._written(held, kept)
 
     async def _written(self, held: Object | None, data: dict[str, str]) -> bool:
+        body: Object = {"data": data}
+        if held is not None:
+            body["metadata"] = {"resourceVersion": held["metadata"]["resourceVersion"]}
         try:
-            if held is None:
-                body: Object = {"metadata": {"name": names.AGENT_EPOCHS}, "data": data}
-                await self._store.create(CONFIG_MAPS, body, namespace=self._namespace)
-            else:
-                await self._store.replace(CONFIG_MAPS, {**held, "data": data})
-        except (AlreadyExistsError, ConflictError):
+            await self._store.patch(
+                CONFIG_MAPS,
+                body,
+                name=names.AGENT_EPOCHS,
+                namespace=self._namespace,
+                kind=PatchKind.APPLY,
+                force=True,
+            )
+        except ConflictError:
             return False
         return True

@@ -1,6 +1,7 @@
 """An operator's words to the admin port of a principal."""
 
 import json
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,8 @@ from tiphys.errors import CallError, SurroundingsError
 SERVICE = "tiphysha.HaControl"
 # A promotion stops writes, flips the fence and starts to serve.
 ANSWER_SECONDS = 90.0
+# Twice a minute for the replica, and one for it to take over.
+SWITCHOVER_SECONDS = 240.0
 
 _REFUSED = {
     grpc.StatusCode.FAILED_PRECONDITION,
@@ -59,13 +62,26 @@ class HaClient:
         raw = await self._call("Release", hacontrol_pb2.ReleaseRequest(word=word, agent=agent))
         return int(hacontrol_pb2.CountReply.FromString(raw).count)
 
+    async def switchover(self, word: Any, *, dry_run: bool) -> AsyncIterator[str]:
+        """A line per step."""
+        request = hacontrol_pb2.SwitchoverRequest(word=word, dry_run=dry_run)
+        async with self._channel() as channel:
+            call = channel.unary_stream(f"/{SERVICE}/Switchover")(
+                request.SerializeToString(), timeout=SWITCHOVER_SECONDS
+            )
+            try:
+                async for raw in call:
+                    yield hacontrol_pb2.SwitchoverStep.FromString(raw).text
+            except aio.AioRpcError as error:
+                raise _error(error, address=self.address) from error
+
+    def _channel(self) -> Any:
+        if self.material is None:
+            return aio.insecure_channel(self.address)
+        return aio.secure_channel(self.address, channel_credentials(self.material))
+
     async def _call(self, name: str, request: Any, *, seconds: float = ANSWER_SECONDS) -> bytes:
-        channel = (
-            aio.insecure_channel(self.address)
-            if self.material is None
-            else aio.secure_channel(self.address, channel_credentials(self.material))
-        )
-        async with channel:
+        async with self._channel() as channel:
             try:
                 raw: bytes = await channel.unary_unary(f"/{SERVICE}/{name}")(
                     request.SerializeToString(), timeout=seconds

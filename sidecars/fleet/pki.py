@@ -143,13 +143,41 @@ class Pki:
     ) -> Certificate:
         """For the principal or one of its proxies; the names of its Service are always among those dialled."""
         authority = await self.authority()
-        inside = [service, f"{service}.{self.namespace}", f"{service}.{self.namespace}.svc"]
-        subject = LeafSubject(
-            service, dns_names=list(dict.fromkeys([*inside, *dns_names])), addresses=addresses
+        pair = authority.issue(
+            self._server_subject(service, service, dns_names, addresses),
+            now=now,
+            lifetime=lifetime,
+            key_type=key_type,
         )
-        pair = authority.issue(subject, now=now, lifetime=lifetime, key_type=key_type)
         await self.write(name, pair, replace=replace)
         return described(pair.leaf, where=self._where(name))
+
+    async def issue_paired_principal(
+        self,
+        identity: str,
+        *,
+        dns_names: Sequence[str] = (),
+        addresses: Sequence[str] = (),
+        now: datetime,
+        lifetime: timedelta = LEAF_LIFETIME,
+        key_type: KeyType,
+    ) -> tuple[KeyPair, bytes]:
+        """For one of a pair, which its peer knows by this name: a server's certificate and a client's. With the
+        authority that both trust.
+        """
+        check_agent_name(identity, principal_namespace=self.namespace)
+        authority = await self.authority()
+        subject = self._server_subject(identity, names.PRINCIPAL_SERVICE, dns_names, addresses)
+        pair = authority.issue(
+            subject, now=now, lifetime=lifetime, server=True, client=True, key_type=key_type
+        )
+        return pair, authority.pair.certificate
+
+    def _server_subject(
+        self, name: str, service: str, dns_names: Sequence[str], addresses: Sequence[str]
+    ) -> LeafSubject:
+        inside = [service, f"{service}.{self.namespace}", f"{service}.{self.namespace}.svc"]
+        return LeafSubject(name, dns_names=list(dict.fromkeys([*inside, *dns_names])), addresses=addresses)
 
     async def issue_client(
         self,

@@ -98,6 +98,7 @@ class Principal:
         sender = Sender(self.known_agents, principal_uid=principal_uid, namespace=settings.namespace)
         self.held = HeldObjects(holding=promoted)
         self._promoted = promoted
+        self._met: dict[str, float] = {}
         self._outgoing = PrincipalOutgoing(
             self.hub_state,
             self.known_agents,
@@ -174,6 +175,15 @@ class Principal:
                 self._compare_again(known)
         return count
 
+    @property
+    def has_met_all(self) -> bool:
+        """Every agent that there is has come, and had the time to show what it has."""
+        now = self._runtime.timing.monotonic()
+        return all(
+            now - self._met.get(str(name), now) >= 2 * SETTLING_SECONDS
+            for name in self.hub_state.clusters.terms("agent")
+        )
+
     def _compare_again(self, agent: KnownAgent) -> None:
         if not agent.link.connected or self.known_agents.get(agent.name) is not agent:
             return
@@ -214,6 +224,7 @@ class Principal:
         argocd_agent.CONNECTED_AGENTS.inc()
         connection = self.record.connected(name, certificate_end=certificate_end, extensions=extensions)
         why = "the stream broke"
+        self._met.setdefault(name, self._runtime.timing.monotonic())
         # An agent of argocd-agent's undoes a new principal's first change, and no second one might come.
         again = (
             asyncio.get_running_loop().call_later(SETTLING_SECONDS, self._compare_again, agent)

@@ -64,6 +64,10 @@ class ReplicatedObjects:
         """All of them have been listed; bound it."""
         await asyncio.gather(*(cache.synced() for cache in self._caches.values()))
 
+    async def caught_up(self) -> None:
+        """Returns when the caches have what the API server has now; bound it, and let nobody write meanwhile."""
+        await asyncio.gather(*(cache.caught_up() for cache in self._caches.values()))
+
     async def reached(self, kind: ReplicatedKind, version: str) -> None:
         """Our own write is back by the watch; bound it."""
         await self._caches[kind].reached(version)

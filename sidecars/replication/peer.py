@@ -83,19 +83,22 @@ class PeerLink:
                 self._channel = aio.secure_channel(self.address, credentials, options=options)
         return self._channel
 
-    async def ask(self, *, seconds: float = ASK_SECONDS) -> PeerAnswer:
-        """Answered in every state. Raises PeerUnreachableError or PeerRefusedError."""
-        call = self.channel().unary_unary(STATUS)(
-            StatusRequest().SerializeToString(), metadata=self._mine().metadata(), timeout=seconds
-        )
+    async def call(self, path: str, request: bytes, *, seconds: float) -> tuple[bytes, Any]:
+        """The answer and its trailing metadata. Raises PeerUnreachableError or PeerRefusedError."""
+        call = self.channel().unary_unary(path)(request, metadata=self._mine().metadata(), timeout=seconds)
         try:
-            status = ReplicationStatus.FromString(await call)
-            trailing = await call.trailing_metadata()
+            return await call, await call.trailing_metadata()
         except aio.AioRpcError as error:
             words = f"{self.address}: {error.code().name}: {error.details() or 'no answer'}"
             if error.code() in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}:
                 raise PeerUnreachableError(words) from error
             raise PeerRefusedError(words, Handshake.of(error.trailing_metadata())) from error
+
+    async def ask(self, *, seconds: float = ASK_SECONDS) -> PeerAnswer:
+        """Answered in every state."""
+        raw, trailing = await self.call(STATUS, StatusRequest().SerializeToString(), seconds=seconds)
+        try:
+            status = ReplicationStatus.FromString(raw)
         except DecodeError as error:
             raise PeerRefusedError(f"{self.address}: answers something else", None) from error
         return PeerAnswer(

@@ -1,10 +1,9 @@
 """The fence of a pair on a real API server: who may write on a standby, and how soon a change of role counts."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -17,6 +16,7 @@ from scripts.cluster.testing import Clusters
 from sidecars.replication.control.fence import Fence
 from sidecars.replication.record import HaRecord, HaRole, RecordStore
 from tests.cluster.installation import installed
+from tests.cluster.paired_hubs import connected
 from tests.sidecars.pair_in_memory import project
 
 ARGOCD = "argocd"
@@ -34,15 +34,6 @@ def standby(cluster: Cluster) -> Iterator[Cluster]:
             cluster.kubectl(
                 "delete", "validatingadmissionpolicybinding", names.HA_FENCE, "--ignore-not-found"
             )
-
-
-@asynccontextmanager
-async def connected(kubeconfig: Path) -> AsyncIterator[LiveStore]:
-    store = await LiveStore.connect(kubeconfig=kubeconfig)
-    try:
-        yield store
-    finally:
-        await store.close()
 
 
 async def until_fenced(fence: Fence, record: HaRecord) -> None:

@@ -62,6 +62,10 @@ class ActivePrincipal:
     def held(self) -> Sequence[HeldObject]:
         return () if self.principal is None else self.principal.held.all()
 
+    @property
+    def has_met_all(self) -> bool:
+        return self.principal is not None and self.principal.has_met_all
+
     def release(self, agent: str) -> int:
         return 0 if self.principal is None else self.principal.release(agent)
 

@@ -1,8 +1,10 @@
 """A principal that is one of a pair: its controller, its replication log, its copy of the other, joined together."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from secrets import token_hex
 from typing import Any
 
 from argocd import names
@@ -13,16 +15,18 @@ from kube.store import Store
 from sidecars.delivery.timing import Timing
 from sidecars.principal.roles.active import ActivePrincipal
 from sidecars.principal.roles.routing import HubRouting
-from sidecars.principal.state import HubState
+from sidecars.principal.state import SYNC_SECONDS, HubState
 from sidecars.process.serving_gate import ServingGate
 from sidecars.replication.access import ReplicationAccess
 from sidecars.replication.control.admin import AdminServer
 from sidecars.replication.control.admin_access import AdminAccess
 from sidecars.replication.control.controller import HaController
 from sidecars.replication.control.fence import Fence
+from sidecars.replication.control.handover import TAKE_OVER, HandoverService, HandoverToken
 from sidecars.replication.control.parts import PrincipalFacts
 from sidecars.replication.control.role import PairRole
 from sidecars.replication.control.settings import HaSettings
+from sidecars.replication.control.switchover import TAKE_OVER_SECONDS, Switchover, SwitchoverParts
 from sidecars.replication.kinds import (
     APPLICATION,
     CLUSTER,
@@ -148,11 +152,21 @@ class PairedPrincipal:
                 now=timing.now,
             ),
         )
-        self.services: list[Any] = service.handlers()
+        handover = HandoverService(
+            check=access.check,
+            mine=lambda: self.controller.handshake,
+            take_over=self.controller.take_over,
+        )
+        self.services: list[Any] = [*service.handlers(), *handover.handlers()]
+        switchover = Switchover(
+            self.controller,
+            SwitchoverParts(settled=self._settled, give=self._give, new_nonce=lambda: token_hex(16)),
+        )
         self.admin: AdminServer | None = None
         if settings.admin_port is not None:
             self.admin = AdminServer(
                 self.controller,
+                switchover=switchover,
                 port=settings.admin_port,
                 access=AdminAccess(settings.admin_auth, trust=there.trust) if settings.admin_auth else None,
                 material=there.material,
@@ -194,6 +208,16 @@ class PairedPrincipal:
     async def _ask_peer(self) -> PeerAnswer:
         assert self._peer is not None, "a standby has a peer to follow"
         return await self._peer.ask()
+
+    async def _settled(self) -> None:
+        """The caches know all that the API server has: nobody writes any more when this is asked."""
+        async with asyncio.timeout(SYNC_SECONDS):
+            await self._objects.caught_up()
+
+    async def _give(self, token: HandoverToken) -> int:
+        assert self._peer is not None, "a switchover has a peer to give to"
+        raw, _ = await self._peer.call(TAKE_OVER, token.encoded(), seconds=TAKE_OVER_SECONDS)
+        return int(json.loads(raw)["epoch"])
 
     def _channel(self) -> Any:
         assert self._peer is not None, "a standby has a peer to follow"

@@ -6,7 +6,8 @@ it listens everywhere, over mutual TLS, and hears whose certificate matches.
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import grpc
@@ -18,6 +19,7 @@ from sidecars.replication.control.admin_access import AdminAccess
 from sidecars.replication.control.controller import HaController
 from sidecars.replication.control.promotion import RefusedRoleChangeError, Word
 from sidecars.replication.control.status import status
+from sidecars.replication.control.switchover import Switchover
 from sidecars.wire.auth.caller import caller_of
 from sidecars.wire.generated import haadmin_pb2, hacontrol_pb2
 from sidecars.wire.refusals import RefusedError
@@ -40,9 +42,16 @@ class AdminServer:
     """`run` until cancelled; `port` is known once `listening` is set."""
 
     def __init__(
-        self, controller: HaController, *, port: int, access: AdminAccess | None, material: Material | None
+        self,
+        controller: HaController,
+        *,
+        switchover: Switchover,
+        port: int,
+        access: AdminAccess | None,
+        material: Material | None,
     ) -> None:
         self._controller = controller
+        self._switchover = switchover
         self._wanted = port
         self._access = access
         self._credentials = (
@@ -98,40 +107,53 @@ class AdminServer:
                 "Release": (hacontrol_pb2.ReleaseRequest, self._release),
             },
         }
-        return [
-            grpc.method_handlers_generic_handler(
-                service, {name: self._handler(*call, name=name) for name, call in methods.items()}
-            )
+        handlers = {
+            service: {name: self._unary(*call, name=name) for name, call in methods.items()}
             for service, methods in calls.items()
-        ]
+        }
+        handlers[_OURS]["Switchover"] = grpc.unary_stream_rpc_method_handler(self._switched_over)
+        return [grpc.method_handlers_generic_handler(service, known) for service, known in handlers.items()]
 
-    def _handler(self, kind: type[Any], answer: Answer, *, name: str) -> Any:
+    def _unary(self, kind: type[Any], answer: Answer, *, name: str) -> Any:
         async def handle(request: bytes, context: Any) -> bytes:
-            code, words = grpc.StatusCode.INTERNAL, "failed"
-            try:
-                who = "" if self._access is None else await self._access.check(caller_of(context))
-                reply = await answer(kind.FromString(request), who)
-                return reply.SerializeToString()
-            except RefusedError as error:
-                code, words = error.code, error.message
-                log.warning(
-                    "an operator's call is refused", **{logs.OPERATION: name, logs.REASON: error.reason}
-                )
-            except RefusedRoleChangeError as error:
-                code, words = grpc.StatusCode.FAILED_PRECONDITION, str(error)
-            except DecodeError:
-                code, words = grpc.StatusCode.INVALID_ARGUMENT, "not the message of this call"
-            except TimeoutError:
-                code, words = grpc.StatusCode.DEADLINE_EXCEEDED, "another change of role is under way"
-            except TiphysError as error:
-                code, words = grpc.StatusCode.FAILED_PRECONDITION, str(error)
-            except Exception as error:
-                log.exception("an operator's call failed", **{logs.OPERATION: name})
-                words = logs.describe(error)
-            await context.abort(code, words)
+            async with self._answering(context, name=name) as who:
+                return (await answer(kind.FromString(request), who)).SerializeToString()
             raise AssertionError("aborting raises")
 
         return grpc.unary_unary_rpc_method_handler(handle)
+
+    async def _switched_over(self, request: bytes, context: Any) -> AsyncIterator[bytes]:
+        async with self._answering(context, name="Switchover") as who:
+            told = hacontrol_pb2.SwitchoverRequest.FromString(request)
+            if told.dry_run:
+                for line in self._switchover.plan():
+                    yield hacontrol_pb2.SwitchoverStep(text=line).SerializeToString()
+                return
+            async for line in self._switchover.run(_word(told.word, who)):
+                yield hacontrol_pb2.SwitchoverStep(text=line).SerializeToString()
+
+    @asynccontextmanager
+    async def _answering(self, context: Any, *, name: str) -> AsyncIterator[str]:
+        """Who calls; errors become the caller's."""
+        try:
+            yield "" if self._access is None else await self._access.check(caller_of(context))
+            return
+        except RefusedError as error:
+            code, words = error.code, error.message
+            log.warning("an operator's call is refused", **{logs.OPERATION: name, logs.REASON: error.reason})
+        except DecodeError:
+            code, words = grpc.StatusCode.INVALID_ARGUMENT, "not the message of this call"
+        except TimeoutError:
+            code, words = (
+                grpc.StatusCode.DEADLINE_EXCEEDED,
+                "another change of role is under way, or it took too long",
+            )
+        except TiphysError as error:
+            code, words = grpc.StatusCode.FAILED_PRECONDITION, str(error)
+        except Exception as error:
+            log.exception("an operator's call failed", **{logs.OPERATION: name})
+            code, words = grpc.StatusCode.INTERNAL, logs.describe(error)
+        await context.abort(code, words)
 
     # argocd-agent's calls.
 

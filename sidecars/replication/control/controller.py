@@ -5,10 +5,11 @@ that another has served under a higher epoch stops at once and writes afterwards
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 
-from sidecars.replication.control.fence import Fence, FenceReport
+from sidecars.replication.control.handover import HandoverToken, check_token, digest_of
+from sidecars.replication.control.observer import TURN_SECONDS, PairObserver
 from sidecars.replication.control.parts import ActivePart, ReplicaPart, SourcePart
 from sidecars.replication.control.promotion import (
     RefusedRoleChangeError,
@@ -16,12 +17,10 @@ from sidecars.replication.control.promotion import (
     check_promotion,
     figures,
 )
-from sidecars.replication.control.role import OURSELVES, PairRole
-from sidecars.replication.control.settings import HaSettings
+from sidecars.replication.control.role import OURSELVES
 from sidecars.replication.control.start import Decision, PeerView, Start, decide
-from sidecars.replication.handshake import Handshake, differences
+from sidecars.replication.handshake import Handshake
 from sidecars.replication.metrics import FAILBACKS, FAILOVERS
-from sidecars.replication.peer import PeerAnswer, PeerRefusedError, PeerUnreachableError
 from sidecars.replication.record import HaRole
 from sidecars.replication.states import HaState, StateDetail
 from tiphys import logs
@@ -30,43 +29,13 @@ from tiphys.errors import TiphysError
 # Two actives that can reach each other find out within this.
 ASK_INTERVAL_SECONDS = 5.0
 FENCE_INTERVAL_SECONDS = 30.0
-# An operator waits for the answer; another change of role takes seconds.
-TURN_SECONDS = 60.0
-# Of a fence that stands; one that does not is known to by now.
-CHECK_SECONDS = 1.0
 _RETRY_SECONDS = 1.0
 
 log = logs.get_logger()
 
 
-class HaController:
+class HaController(PairObserver):
     """`run` belongs into a task group."""
-
-    def __init__(
-        self,
-        role: PairRole,
-        *,
-        settings: HaSettings,
-        fence: Fence,
-        ask: Callable[[], Awaitable[PeerAnswer]] | None,
-        handed_over: Callable[[], bool] = lambda: False,
-    ) -> None:
-        """`ask` is None where no peer is configured. `handed_over`: another replica of this principal was seen at work
-        less than a lease ago.
-        """
-        self.role = role
-        self.settings = settings
-        self._fence = fence
-        self._ask_peer = ask
-        self._handed_over = handed_over
-        self.timing = role.timing
-        self.view: PeerView | None = None
-        self.asked_at: float | None = None
-        self.fence_report = FenceReport("not tried yet")
-        self._turn = asyncio.Lock()
-        self._something_heard = asyncio.Event()
-        self._fence_due = asyncio.Event()
-        self._peer_due = asyncio.Event()
 
     def attach(self, *, active: ActivePart, source: SourcePart, replica: ReplicaPart) -> None:
         """Before `run`: these know their controller too."""
@@ -77,57 +46,15 @@ class HaController:
             self.role.record = await self.role.records.read()
             await self.role.replica.load()
             async with self._turn:
-                await self._decide(await self._ask())
+                await self._decide(await self.ask())
             group.create_task(self._watch_peer(), name="peer")
             group.create_task(self._watch_fence(), name="fence")
             group.create_task(self._follow_what_is_heard(), name="role")
 
-    @property
-    def handshake(self) -> Handshake:
-        return self.role.handshake
-
-    @property
-    def serves_replicas(self) -> bool:
-        return self.role.state is HaState.ACTIVE
-
-    # The replica's word.
-
-    def syncing(self) -> None:
-        """Only the first sync is a state; later ones leave a copy that can be promoted."""
-
-    def in_sync(self) -> None:
-        role = self.role
-        if role.state in {HaState.SYNCING, HaState.DISCONNECTED} and role.detail in {
-            StateDetail.NONE,
-            StateDetail.DIVERGED,
-        }:
-            role.show(HaState.REPLICATING)
-
-    def disconnected(self, reason: str) -> None:
-        role = self.role
-        if role.state is HaState.REPLICATING:
-            role.show(HaState.DISCONNECTED, reason=reason)
-        elif role.state in {HaState.SYNCING, HaState.DISCONNECTED} and role.detail is StateDetail.NONE:
-            role.reason = reason
-
-    def diverged(self, reason: str) -> None:
-        if self.role.state in {HaState.REPLICATING, HaState.DISCONNECTED}:
-            self.role.show(HaState.DISCONNECTED, StateDetail.DIVERGED, reason)
-
-    # The peer's word.
-
-    def heard(self, theirs: Handshake) -> None:
-        """What the peer says of itself over mutual TLS. Proof is its own word of a higher epoch, nothing else is."""
-        if differences(self.handshake, theirs):
-            return
-        self.view, self.asked_at = PeerView(handshake=theirs), self.timing.monotonic()
-        if self.role.is_news(theirs) or self.role.state is HaState.RECOVERING:
-            self._something_heard.set()
-
     async def _follow_what_is_heard(self) -> None:
         while True:
-            await self._something_heard.wait()
-            self._something_heard.clear()
+            await self.something_heard.wait()
+            self.something_heard.clear()
             try:
                 async with self._turn:
                     await self._decide(self.view)
@@ -135,7 +62,7 @@ class HaController:
             except TiphysError as error:
                 log.warning("what the peer said is not recorded yet", **{logs.ERROR: str(error)})
                 await asyncio.sleep(_RETRY_SECONDS)
-                self._something_heard.set()
+                self.something_heard.set()
 
     async def _note_peer(self) -> None:
         role, theirs = self.role, self.view.handshake if self.view else None
@@ -161,46 +88,30 @@ class HaController:
                 log.warning("stepped down, and cannot record it yet", **{logs.ERROR: str(error)})
                 await asyncio.sleep(_RETRY_SECONDS)
                 role.record = await role.records.read() or role.record
-        self._fence_due.set()
+        self.fence_due.set()
         await role.follow(StateDetail.NONE, reason)
-
-    # The peer, asked.
-
-    async def _ask(self) -> PeerView | None:
-        if self._ask_peer is None:
-            return None
-        try:
-            answer = await self._ask_peer()
-        except PeerRefusedError as error:
-            view = PeerView(problem=str(error), handshake=error.handshake)
-        except PeerUnreachableError as error:
-            view = PeerView(problem=str(error))
-        else:
-            told = answer.handshake
-            differing = () if told is None else tuple(differences(self.handshake, told))
-            view = PeerView(handshake=told, plain_state=answer.plain_state, differences=differing)
-        self.view, self.asked_at = view, self.timing.monotonic()
-        if view.handshake is not None and not view.problem:
-            self.heard(view.handshake)
-        return view
 
     async def _watch_peer(self) -> None:
         while self._ask_peer is not None:
-            self._peer_due.clear()
+            self.peer_due.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(ASK_INTERVAL_SECONDS * self.timing.random.uniform(0.8, 1.2)):
-                    await self._peer_due.wait()
-            view = await self._ask()
+                    await self.peer_due.wait()
+            view = await self.ask()
             async with self._turn:
                 await self._decide(view)
                 await self._release_when_equal()
 
     async def _release_when_equal(self) -> None:
-        """The old primary has followed to equal digests: there is nothing of it that is not known here."""
+        """The old primary has followed to equal digests, and no agent has what neither of the two knows."""
         role, record = self.role, self.role.record
         if role.state is not HaState.ACTIVE or record is None or not record.holding:
             return
-        if any(each.digests_equal and all(each.digests_equal.values()) for each in role.source.replicas()):
+        # Where something is held, workloads depend on it: that is an operator's to decide.
+        equal = any(
+            each.digests_equal and all(each.digests_equal.values()) for each in role.source.replicas()
+        )
+        if equal and role.active.has_met_all and not role.active.held():
             with suppress(TiphysError):  # asked again with the next answer
                 await self._release("", Word(who=OURSELVES, why="the replica has equal digests"))
 
@@ -210,24 +121,12 @@ class HaController:
         while True:
             if self.role.detail not in {StateDetail.PROMOTING, StateDetail.DEMOTING}:
                 await self.check_fence()
-            self._fence_due.clear()
+            self.fence_due.clear()
             try:
                 async with asyncio.timeout(FENCE_INTERVAL_SECONDS):
-                    await self._fence_due.wait()
+                    await self.fence_due.wait()
             except TimeoutError:
                 continue
-
-    async def check_fence(self, *, seconds: float = CHECK_SECONDS) -> FenceReport:
-        record = self.role.record
-        report = (
-            FenceReport("there is no record yet")
-            if record is None
-            else await self._fence.prove(record, seconds=seconds)
-        )
-        if report.problem and report != self.fence_report:
-            log.warning("this cluster is not fenced", **{logs.REASON: report.problem})
-        self.fence_report = report
-        return report
 
     # Starting.
 
@@ -239,10 +138,10 @@ class HaController:
             self.settings,
             view,
             principal=self.role.facts.principal,
-            handed_over=self._handed_over(),
+            handed_over=self.handed_over(),
         )
         await self._apply(decision, peer=view.handshake if view else None)
-        self._fence_due.set()
+        self.fence_due.set()
 
     async def _apply(self, decision: Decision, *, peer: Handshake | None) -> None:
         role, reason = self.role, decision.reason
@@ -262,7 +161,7 @@ class HaController:
     async def promote(self, word: Word) -> HaState:
         role = self.role
         async with asyncio.timeout(TURN_SECONDS), self._turn:
-            view, fence = await self._ask(), await self.check_fence()
+            view, fence = await self.ask(), await self.check_fence()
             check_promotion(
                 word,
                 state=role.state,
@@ -279,21 +178,23 @@ class HaController:
                 await self._take_back(word)
                 raise
             FAILOVERS.inc()
-            self._peer_due.set()  # whoever still serves hears of the epoch at once
+            self.peer_due.set()  # whoever still serves hears of the epoch at once
             return role.state
 
-    async def _promote(self, word: Word, *, fenced: bool) -> None:
+    async def _promote(
+        self, word: Word, *, fenced: bool, holding: bool = True, what: str = "promotion"
+    ) -> None:
         role = self.role
         await role.replica.stop()
         standing = figures(role.replica.progress())
-        why, what = word.why or "an operator's word", "forced promotion" if word.force else "promotion"
+        why, what = word.why or "an operator's word", f"forced {what}" if word.force else what
         await role.claim_epoch(who=word.who, why=why, what=f"{what} begun", figures=standing)
         record = role.held_record()
         if fenced:
-            self.fence_report = await self._fence.prove(record)
+            self.fence_report = await self.fence.prove(record)
             if not self.fence_report.stands:
                 raise RefusedRoleChangeError(f"promotion taken back: {self.fence_report.problem}")
-        await role.serve(record.epoch, who=word.who, why=why, what=what, figures=standing, holding=True)
+        await role.serve(record.epoch, who=word.who, why=why, what=what, figures=standing, holding=holding)
 
     async def _take_back(self, word: Word) -> None:
         """Nobody was served: the epoch is spent, and nothing else has happened."""
@@ -304,6 +205,41 @@ class HaController:
         if role.held_record().role is HaRole.STANDBY:
             role.show(role.state, reason="the promotion failed")
             await role.replica.start()
+
+    async def take_over(self, token: HandoverToken, giver: Handshake) -> int:
+        """The peer's word in a switchover: this replica has exactly what the peer had when it stopped."""
+        role = self.role
+        async with self.turn():
+            if (
+                role.state not in {HaState.REPLICATING, HaState.DISCONNECTED}
+                or role.detail is not StateDetail.NONE
+            ):
+                raise RefusedRoleChangeError(f"only a replica takes over; this one is {role.state}")
+            record, progress = role.held_record(), role.replica.progress()
+            expected = replace(
+                token,
+                pair=record.pair,
+                giver=giver.principal,
+                taker=role.facts.principal,
+                epoch=max(giver.epoch, record.peer_epoch),
+                history=progress.history,
+                sequence=progress.applied,
+                digest=digest_of(role.source.digests()),
+            )
+            try:
+                check_token(token, expected)
+            except RefusedRoleChangeError as error:
+                await role.note(who=giver.principal, why=str(error), what="token refused")
+                raise
+            word = Word(who=giver.principal, why=f"switchover, token {token.nonce[:8]}")
+            role.show(HaState.DISCONNECTED, StateDetail.PROMOTING, "takes over from its peer")
+            try:
+                await self._promote(word, fenced=True, holding=False, what="switchover")
+            except TiphysError as error:
+                await self._take_back(word)
+                raise RefusedRoleChangeError(str(error)) from error
+            FAILOVERS.inc()
+            return role.held_record().served_epoch
 
     async def demote(self, word: Word) -> HaState:
         role, why = self.role, word.why or "an operator's word"
@@ -321,7 +257,8 @@ class HaController:
                 log.warning("the demotion is undone: it cannot be recorded", **{logs.ERROR: str(error)})
                 await role.start_serving()
                 raise
-            self._fence_due.set()
+            # Whoever is promoted next must not find writers here.
+            self.fence_report = await self.fence.prove(role.held_record())
             await role.follow(StateDetail.NONE, why)
             FAILBACKS.inc()
             return role.state
@@ -332,7 +269,7 @@ class HaController:
         async with asyncio.timeout(TURN_SECONDS), self._turn:
             if (role.state, role.detail) != (HaState.RECOVERING, StateDetail.WAITING):
                 raise RefusedRoleChangeError(f"nothing waits here: this principal is {role.state}")
-            view, record = await self._ask(), role.record
+            view, record = await self.ask(), role.record
             if view is not None and not view.problem and view.is_active:
                 raise RefusedRoleChangeError("the peer is active: this one follows it by itself")
             if record is None:

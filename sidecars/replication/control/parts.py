@@ -24,6 +24,11 @@ class ActivePart(Protocol):
 
     def held(self) -> "Sequence[HeldObject]": ...
 
+    @property
+    def has_met_all(self) -> bool:
+        """Every agent has come since, and had the time to show what it has."""
+        ...
+
     def release(self, agent: str) -> int: ...
 
 
@@ -50,6 +55,10 @@ class SourcePart(Protocol):
     def replicas(self) -> Sequence[ReplicaStatus]: ...
 
     def digests(self) -> Mapping[str, str]: ...
+
+    async def reached(self, identity: str) -> None:
+        """Returns when that replica has everything and a comparison said so; bound it."""
+        ...
 
 
 class ReplicaPart(Protocol):

@@ -170,12 +170,23 @@ class PairRole:
         await self.source.start(epoch=record.served_epoch, history=record.history)
         self.show(HaState.ACTIVE)
 
-    async def stop_serving(self, reason: str) -> None:
+    async def stop_agents(self, reason: str) -> None:
+        """Replicas are served on, until `source` stops."""
         self.show(HaState.DISCONNECTED, StateDetail.DEMOTING, reason)
         await self.active.stop(reason=f"not accepting connections in state {self.state}")
+
+    async def start_agents(self) -> None:
+        record = self.held_record()
+        await self.active.start(epoch=record.served_epoch, pair=record.pair, promoted=record.holding)
+        self.show(HaState.ACTIVE)
+
+    async def stop_serving(self, reason: str) -> None:
+        await self.stop_agents(reason)
         await self.source.stop()
 
-    async def become_standby(self, *, who: str, why: str, what: str, peer: Handshake | None = None) -> None:
+    async def become_standby(
+        self, *, who: str, why: str, what: str, peer: Handshake | None = None, step: str = ""
+    ) -> None:
         record = self.held_record()
         self.record = await self.records.change(
             record.changed(
@@ -184,6 +195,7 @@ class PairRole:
                 what=what,
                 now=self.timing.now(),
                 role=HaRole.STANDBY,
+                step=step,
                 peer=peer.principal if peer else record.peer,
                 peer_epoch=max(record.peer_epoch, peer.epoch if peer else 0),
             )

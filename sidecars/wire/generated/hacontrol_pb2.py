@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'sidecars/wire/generated/hacontrol.proto\x12\x08tiphysha\"P\n\x04Word\x12\x0b\n\x03who\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\r\n\x05\x66orce\x18\x03 \x01(\x08\x12\x12\n\x05\x65poch\x18\x04 \x01(\x04H\x00\x88\x01\x01\x42\x08\n\x06_epoch\"\x0f\n\rStatusRequest\"\x1b\n\x0bStatusReply\x12\x0c\n\x04json\x18\x01 \x01(\x0c\">\n\x0bRoleRequest\x12\x1c\n\x04word\x18\x01 \x01(\x0b\x32\x0e.tiphysha.Word\x12\x11\n\tbootstrap\x18\x02 \x01(\x08\")\n\tRoleReply\x12\r\n\x05state\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\"D\n\x16\x41\x63\x63\x65ptDeletionsRequest\x12\x1c\n\x04word\x18\x01 \x01(\x0b\x32\x0e.tiphysha.Word\x12\x0c\n\x04kind\x18\x02 \x01(\t\"=\n\x0eReleaseRequest\x12\x1c\n\x04word\x18\x01 \x01(\x0b\x32\x0e.tiphysha.Word\x12\r\n\x05\x61gent\x18\x02 \x01(\t\"\x1b\n\nCountReply\x12\r\n\x05\x63ount\x18\x01 \x01(\x04\x32\xee\x02\n\tHaControl\x12\x38\n\x06Status\x12\x17.tiphysha.StatusRequest\x1a\x15.tiphysha.StatusReply\x12\x35\n\x07Promote\x12\x15.tiphysha.RoleRequest\x1a\x13.tiphysha.RoleReply\x12\x34\n\x06\x44\x65mote\x12\x15.tiphysha.RoleRequest\x1a\x13.tiphysha.RoleReply\x12\x34\n\x06Resume\x12\x15.tiphysha.RoleRequest\x1a\x13.tiphysha.RoleReply\x12I\n\x0f\x41\x63\x63\x65ptDeletions\x12 .tiphysha.AcceptDeletionsRequest\x1a\x14.tiphysha.CountReply\x12\x39\n\x07Release\x12\x18.tiphysha.ReleaseRequest\x1a\x14.tiphysha.CountReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'sidecars/wire/generated/hacontrol.proto\x12\x08tiphysha\"P\n\x04Word\x12\x0b\n\x03who\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\r\n\x05\x66orce\x18\x03 \x01(\x08\x12\x12\n\x05\x65poch\x18\x04 \x01(\x04H\x00\x88\x01\x01\x42\x08\n\x06_epoch\"\x0f\n\rStatusRequest\"\x1b\n\x0bStatusReply\x12\x0c\n\x04json\x18\x01 \x01(\x0c\">\n\x0bRoleRequest\x12\x1c\n\x04word\x18\x01 \x01(\x0b\x32\x0e.tiphysha.Word\x12\x11\n\tbootstrap\x18\x02 \x01(\x08\")\n\tRoleReply\x12\r\n\x05state\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\"D\n\x16\x41\x63\x63\x65ptDeletionsRequest\x12\x1c\n\x04word\x18\x01 \x01(\x0b\x32\x0e.tiphysha.Word\x12\x0c\n\x04kind\x18\x02 \x01(\t\"=\n\x0eReleaseRequest\x12\x1c\n\x04word\x18\x01 \x01(\x0b\x32\x0e.tiphysha.Word\x12\r\n\x05\x61gent\x18\x02 \x01(\t\"B\n\x11SwitchoverRequest\x12\x1c\n\x04word\x18\x01 \x01(\x0b\x32\x0e.tiphysha.Word\x12\x0f\n\x07\x64ry_run\x18\x02 \x01(\x08\"\x1e\n\x0eSwitchoverStep\x12\x0c\n\x04text\x18\x01 \x01(\t\"\x1b\n\nCountReply\x12\r\n\x05\x63ount\x18\x01 \x01(\x04\x32\xb5\x03\n\tHaControl\x12\x38\n\x06Status\x12\x17.tiphysha.StatusRequest\x1a\x15.tiphysha.StatusReply\x12\x35\n\x07Promote\x12\x15.tiphysha.RoleRequest\x1a\x13.tiphysha.RoleReply\x12\x34\n\x06\x44\x65mote\x12\x15.tiphysha.RoleRequest\x1a\x13.tiphysha.RoleReply\x12\x34\n\x06Resume\x12\x15.tiphysha.RoleRequest\x1a\x13.tiphysha.RoleReply\x12I\n\x0f\x41\x63\x63\x65ptDeletions\x12 .tiphysha.AcceptDeletionsRequest\x1a\x14.tiphysha.CountReply\x12\x45\n\nSwitchover\x12\x1b.tiphysha.SwitchoverRequest\x1a\x18.tiphysha.SwitchoverStep0\x01\x12\x39\n\x07Release\x12\x18.tiphysha.ReleaseRequest\x1a\x14.tiphysha.CountReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -45,8 +45,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ACCEPTDELETIONSREQUEST']._serialized_end=356
   _globals['_RELEASEREQUEST']._serialized_start=358
   _globals['_RELEASEREQUEST']._serialized_end=419
-  _globals['_COUNTREPLY']._serialized_start=421
-  _globals['_COUNTREPLY']._serialized_end=448
-  _globals['_HACONTROL']._serialized_start=451
-  _globals['_HACONTROL']._serialized_end=817
+  _globals['_SWITCHOVERREQUEST']._serialized_start=421
+  _globals['_SWITCHOVERREQUEST']._serialized_end=487
+  _globals['_SWITCHOVERSTEP']._serialized_start=489
+  _globals['_SWITCHOVERSTEP']._serialized_end=519
+  _globals['_COUNTREPLY']._serialized_start=521
+  _globals['_COUNTREPLY']._serialized_end=548
+  _globals['_HACONTROL']._serialized_start=551
+  _globals['_HACONTROL']._serialized_end=988
 # @@protoc_insertion_point(module_scope)

@@ -59,6 +59,20 @@ class ReleaseRequest(_message.Message):
     agent: str
     def __init__(self, word: _Optional[_Union[Word, _Mapping]] = ..., agent: _Optional[str] = ...) -> None: ...
 
+class SwitchoverRequest(_message.Message):
+    __slots__ = ("word", "dry_run")
+    WORD_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    word: Word
+    dry_run: bool
+    def __init__(self, word: _Optional[_Union[Word, _Mapping]] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+
+class SwitchoverStep(_message.Message):
+    __slots__ = ("text",)
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    def __init__(self, text: _Optional[str] = ...) -> None: ...
+
 class CountReply(_message.Message):
     __slots__ = ("count",)
     COUNT_FIELD_NUMBER: _ClassVar[int]

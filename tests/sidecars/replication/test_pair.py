@@ -7,9 +7,13 @@ import pytest
 
 from argocd import names
 from kube.resources import APP_PROJECTS, CONFIG_MAPS, EVENTS
+from sidecars.fleet.ha_client import HaClient
+from sidecars.replication.control.handover import HandoverToken, digest_of
 from sidecars.replication.control.settings import PreferredRole, RestartPolicy
+from sidecars.wire.generated import hacontrol_pb2
 from tests.sidecars import processes
 from tests.sidecars.pair_in_memory import ARGOCD, project, until
+from tests.sidecars.processes import PATIENCE
 from tests.sidecars.replication.paired_principals import JO, FencedStore, Region, regions
 from tiphys.errors import CallError
 
@@ -180,3 +184,97 @@ async def test_two_operators_who_promote_both_sides_raise_two_epochs() -> None:
         lower = one if higher is two else two
         await higher.until("active")
         await lower.until("replicating")
+
+
+async def switched(region: Region) -> list[str]:
+    assert region.process is not None
+    assert region.process.pair is not None
+    assert region.process.pair.admin is not None
+    client = HaClient(address=f"127.0.0.1:{region.process.pair.admin.port}")
+    word = hacontrol_pb2.Word(who="jo", reason="maintenance")
+    assert [line async for line in client.switchover(word, dry_run=True)][-1] == "this one follows"
+    return [line async for line in client.switchover(word, dry_run=False)]
+
+
+async def test_a_switchover_goes_there_and_back_and_nothing_is_lost() -> None:
+    a, b = FencedStore(), FencedStore()
+    async with regions(a, b) as (one, two):
+        await following(one, two)
+        await eventually_replicating(one, two)
+        created: set[str] = set()
+        for number, (active, standby) in enumerate([(one, two), (two, one)] * 2):
+            store = a if active is one else b
+            for count in range(20):
+                name = f"project-{number}-{count}"
+                await store.create(APP_PROJECTS, project(name), namespace=ARGOCD)
+                created.add(name)
+            lines = await switched(active)
+            assert "this one follows" in lines[-1]
+            await standby.until("active")
+            await active.until("replicating")
+            for hub in (a, b):
+                await until(hub, APP_PROJECTS, lambda there: created <= set(there))
+            await eventually_replicating(standby, active)
+        record = one.controller.role.held_record()
+        assert (record.epoch, record.holding, record.step, dict(record.token)) == (5, False, "", {})
+
+
+async def eventually_replicating(active: Region, standby: Region) -> None:
+    """Both say so: the active one has heard it."""
+    await standby.until("replicating")
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            view = active.controller.view
+            replicas = active.controller.role.source.replicas()
+            if view and view.handshake and view.handshake.state == "replicating" and replicas:
+                return
+            await active.controller.ask()
+
+
+async def test_forged_old_and_foreign_tokens_are_refused_and_noted() -> None:
+    a, b = FencedStore(), FencedStore()
+    async with regions(a, b) as (one, two):
+        await following(one, two)
+        await eventually_replicating(one, two)
+        giver = one.controller.handshake
+        progress = two.controller.role.replica.progress()
+        good = HandoverToken(
+            nonce="n",
+            pair=giver.pair,
+            epoch=giver.epoch,
+            giver=giver.principal,
+            taker=two.controller.handshake.principal,
+            history=progress.history,
+            sequence=progress.applied,
+            digest=digest_of(two.controller.role.source.digests()),
+        )
+        for changed, words in (
+            ({"pair": "other"}, "another pair"),
+            ({"epoch": giver.epoch - 1}, "another epoch"),
+            ({"giver": "somebody"}, "not from this principal's peer"),
+            ({"taker": giver.principal}, "for another principal"),
+            ({"history": "old"}, "another history"),
+            ({"sequence": good.sequence + 1}, "exactly its sequence"),
+            ({"digest": "0" * 64}, "not those of its digest"),
+        ):
+            with pytest.raises(CallError, match=words):
+                await two.controller.take_over(replace(good, **changed), giver)
+        assert two.controller.role.held_record().audit[-1].what == "token refused"
+        assert (one.state, two.state) == ("active", "replicating")
+        for raw in (b"", b"{}", b"[]", b'{"nonce": 1}', b"x" * 10_000):
+            with pytest.raises(CallError, match="cannot be read"):
+                HandoverToken.decoded(raw)
+
+
+async def test_a_switchover_is_undone_where_the_peer_refuses() -> None:
+    a, b = FencedStore(), FencedStore()
+    async with regions(a, b) as (one, two):
+        await following(one, two)
+        await eventually_replicating(one, two)
+        b.fenced = False
+        with pytest.raises(CallError, match="all is undone"):
+            await switched(one)
+        await one.until("active")
+        assert one.controller.role.held_record().audit[-1].what == "switchover undone"
+        await two.until("replicating")
+        assert await one.health() == (200, "")

@@ -1,0 +1,112 @@
+"""The token by which a switchover's new active one knows that it lacks nothing, and nobody else can promote it."""
+
+import hashlib
+import hmac
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import grpc
+
+from sidecars.replication.control.promotion import RefusedRoleChangeError
+from sidecars.replication.handshake import Handshake, differences
+from sidecars.wire.auth.caller import Caller, caller_of
+from sidecars.wire.refusals import RefusedError
+
+SERVICE = "tiphysha.Handover"
+TAKE_OVER = f"/{SERVICE}/TakeOver"
+_MAX_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandoverToken:
+    """For one pair, one epoch, one state of everything, one principal, once."""
+
+    nonce: str
+    pair: str
+    epoch: int
+    """That of whoever gives it, and served under no more."""
+    giver: str
+    taker: str
+    history: str
+    sequence: int
+    digest: str
+
+    def encoded(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
+
+    @classmethod
+    def decoded(cls, raw: bytes) -> "HandoverToken":
+        try:
+            told = json.loads(raw[: _MAX_BYTES + 1])
+            token = cls(**told)
+            fields = asdict(token)
+        except (ValueError, TypeError) as error:
+            raise RefusedRoleChangeError("the token cannot be read") from error
+        numbers = {"epoch", "sequence"}
+        if any(type(part) is not (int if key in numbers else str) for key, part in fields.items()):
+            raise RefusedRoleChangeError("the token cannot be read")
+        return token
+
+
+def digest_of(digests: Mapping[str, str]) -> str:
+    """One for all kinds."""
+    return hashlib.sha256(json.dumps(sorted(digests.items())).encode()).hexdigest()
+
+
+def check_token(token: HandoverToken, expected: HandoverToken) -> None:
+    """Raises RefusedRoleChangeError with what is wrong; `expected` is what this principal knows itself."""
+    for field, words in (
+        ("pair", "it is for another pair"),
+        ("giver", "it is not from this principal's peer"),
+        ("taker", "it is for another principal"),
+        ("epoch", "it is of another epoch"),
+        ("history", "it is of another history"),
+        ("sequence", "this replica has not applied exactly its sequence"),
+        ("digest", "this replica's objects are not those of its digest"),
+    ):
+        given, known = str(getattr(token, field)), str(getattr(expected, field))
+        if not hmac.compare_digest(given.encode(), known.encode()):
+            raise RefusedRoleChangeError(f"the token is refused: {words}")
+
+
+class HandoverService:
+    """Over the replication port, with the peer's certificate, and nowhere else."""
+
+    def __init__(
+        self,
+        *,
+        check: Callable[[Caller], Awaitable[str]],
+        mine: Callable[[], Handshake],
+        take_over: Callable[[HandoverToken, Handshake], Awaitable[int]],
+    ) -> None:
+        self._check = check
+        self._mine = mine
+        self._take_over = take_over
+
+    def handlers(self) -> list[Any]:
+        handler = grpc.unary_unary_rpc_method_handler(self._called)
+        return [grpc.method_handlers_generic_handler(SERVICE, {"TakeOver": handler})]
+
+    async def _called(self, request: bytes, context: Any) -> bytes:
+        caller = caller_of(context)
+        try:
+            await self._check(caller)
+            theirs = self._peer(caller)
+            epoch = await self._take_over(HandoverToken.decoded(request), theirs)
+            return json.dumps({"epoch": epoch}).encode()
+        except RefusedError as error:
+            code, words = error.code, error.message
+        except RefusedRoleChangeError as error:
+            code, words = grpc.StatusCode.FAILED_PRECONDITION, str(error)
+        await context.abort(code, words)
+        raise AssertionError("aborting raises")
+
+    def _peer(self, caller: Caller) -> Handshake:
+        theirs = Handshake.of(caller.metadata)
+        if theirs is None:
+            raise RefusedRoleChangeError("the caller says nothing of itself")
+        if found := differences(self._mine(), theirs):
+            raise RefusedRoleChangeError(f"no principal of this pair: {'; '.join(found)}")
+        return theirs

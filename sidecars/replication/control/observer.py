@@ -1,0 +1,143 @@
+"""What a principal of a pair hears and sees: its replica's word, its peer's, and whether its fence stands."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from sidecars.replication.control.fence import Fence, FenceReport
+from sidecars.replication.control.promotion import RefusedRoleChangeError
+from sidecars.replication.control.role import PairRole
+from sidecars.replication.control.settings import HaSettings
+from sidecars.replication.control.start import PeerView
+from sidecars.replication.handshake import Handshake, differences
+from sidecars.replication.peer import PeerAnswer, PeerRefusedError, PeerUnreachableError
+from sidecars.replication.states import HaState, StateDetail
+from tiphys import logs
+
+# An operator waits for the answer; another change of role takes seconds.
+TURN_SECONDS = 60.0
+# Of a fence that stands; one that does not is known to by now.
+CHECK_SECONDS = 1.0
+
+log = logs.get_logger()
+
+
+class PairObserver:
+    def __init__(
+        self,
+        role: PairRole,
+        *,
+        settings: HaSettings,
+        fence: Fence,
+        ask: Callable[[], Awaitable[PeerAnswer]] | None,
+        handed_over: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`ask` is None where no peer is configured. `handed_over`: another replica of this principal was seen at work
+        less than a lease ago.
+        """
+        self.role = role
+        self.settings = settings
+        self.fence = fence
+        self._ask_peer = ask
+        self.handed_over = handed_over
+        self.timing = role.timing
+        self.view: PeerView | None = None
+        self.asked_at: float | None = None
+        self.fence_report = FenceReport("not tried yet")
+        self._turn = asyncio.Lock()
+        self.something_heard = asyncio.Event()
+        self.fence_due = asyncio.Event()
+        self.peer_due = asyncio.Event()
+
+    @property
+    def handshake(self) -> Handshake:
+        return self.role.handshake
+
+    @property
+    def serves_replicas(self) -> bool:
+        """Also while it hands over: the last changes go to the replica then."""
+        return self.role.state is HaState.ACTIVE or self.role.detail is StateDetail.DEMOTING
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """One change of role at a time."""
+        async with asyncio.timeout(TURN_SECONDS):
+            await self._turn.acquire()
+        try:
+            yield
+        finally:
+            self._turn.release()
+            self.fence_due.set()
+            self.peer_due.set()
+
+    async def prove_fence(self) -> None:
+        """Raises RefusedRoleChangeError where it does not stand as the record says."""
+        self.fence_report = await self.fence.prove(self.role.held_record())
+        if not self.fence_report.stands:
+            raise RefusedRoleChangeError(self.fence_report.problem)
+
+    # The replica's word.
+
+    def syncing(self) -> None:
+        """Only the first sync is a state; later ones leave a copy that can be promoted."""
+
+    def in_sync(self) -> None:
+        role = self.role
+        if role.state in {HaState.SYNCING, HaState.DISCONNECTED} and role.detail in {
+            StateDetail.NONE,
+            StateDetail.DIVERGED,
+        }:
+            role.show(HaState.REPLICATING)
+
+    def disconnected(self, reason: str) -> None:
+        role = self.role
+        if role.state is HaState.REPLICATING:
+            role.show(HaState.DISCONNECTED, reason=reason)
+        elif role.state in {HaState.SYNCING, HaState.DISCONNECTED} and role.detail is StateDetail.NONE:
+            role.reason = reason
+
+    def diverged(self, reason: str) -> None:
+        if self.role.state in {HaState.REPLICATING, HaState.DISCONNECTED}:
+            self.role.show(HaState.DISCONNECTED, StateDetail.DIVERGED, reason)
+
+    # The peer's word.
+
+    def heard(self, theirs: Handshake) -> None:
+        """What the peer says of itself over mutual TLS. Proof is its own word of a higher epoch, nothing else is."""
+        if differences(self.handshake, theirs):
+            return
+        self.view, self.asked_at = PeerView(handshake=theirs), self.timing.monotonic()
+        if self.role.is_news(theirs) or self.role.state is HaState.RECOVERING:
+            self.something_heard.set()
+
+    # The peer, asked.
+
+    async def ask(self) -> PeerView | None:
+        if self._ask_peer is None:
+            return None
+        try:
+            answer = await self._ask_peer()
+        except PeerRefusedError as error:
+            view = PeerView(problem=str(error), handshake=error.handshake)
+        except PeerUnreachableError as error:
+            view = PeerView(problem=str(error))
+        else:
+            told = answer.handshake
+            differing = () if told is None else tuple(differences(self.handshake, told))
+            view = PeerView(handshake=told, plain_state=answer.plain_state, differences=differing)
+        self.view, self.asked_at = view, self.timing.monotonic()
+        if view.handshake is not None and not view.problem:
+            self.heard(view.handshake)
+        return view
+
+    async def check_fence(self, *, seconds: float = CHECK_SECONDS) -> FenceReport:
+        record = self.role.record
+        report = (
+            FenceReport("there is no record yet")
+            if record is None
+            else await self.fence.prove(record, seconds=seconds)
+        )
+        if report.problem and report != self.fence_report:
+            log.warning("this cluster is not fenced", **{logs.REASON: report.problem})
+        self.fence_report = report
+        return report
