@@ -1,5 +1,6 @@
 """An installation by the manifests on local API servers, its programs under the accounts that these give them."""
 
+import json
 import os
 import signal
 import subprocess
@@ -114,3 +115,21 @@ def certificates(
     pair = (f"--cert={folder / 'tls.crt'}", f"--key={folder / 'tls.key'}")
     workload.kubectl(*secret, "tls", "argocd-agent-client-tls", *pair)
     workload.kubectl(*secret, "generic", "argocd-agent-ca", f"--from-file=ca.crt={folder / 'ca.crt'}")
+
+
+def allow_pair(cluster: Cluster) -> None:
+    """What the component for a pair adds, without its fence."""
+    patches = yaml.safe_load(
+        (MANIFESTS.parent / "components" / "high-availability" / "roles.yaml").read_text()
+    )
+    name = {"name": "of-a-pair", "namespace": "argocd"}
+    role = {"kind": "Role", "metadata": name, "rules": [patch["value"] for patch in patches]}
+    binding = {
+        "kind": "RoleBinding",
+        "metadata": name,
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "of-a-pair"},
+        "subjects": [{"kind": "ServiceAccount", "name": "tiphys-principal", "namespace": "argocd"}],
+    }
+    for thing in (role, binding):
+        body = {"apiVersion": "rbac.authorization.k8s.io/v1", **thing}
+        cluster.kubectl("apply", "-f", "-", stdin=json.dumps(body))

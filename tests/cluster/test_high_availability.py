@@ -1,12 +1,15 @@
 """Two hubs and a workload cluster, each with a real API server; principals are processes that are killed."""
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 
+from argocd import names
 from kube.errors import ForbiddenError
+from kube.leases import LeaseTiming
 from kube.live import LiveStore
 from kube.resources import APP_PROJECTS, APPLICATIONS
 from scripts.cluster.controlplane import Cluster
@@ -144,3 +147,83 @@ async def test_four_journeys(pair: PairOfHubs, name: OneName) -> None:
                 await equal(a, b)
             assert (record_of(a)["epoch"], record_of(b)["epoch"]) == ("3", "2")
             assert await applications_on(workload, ARGOCD) == EVERYTHING | {"later"}
+
+
+async def settled(pair: PairOfHubs) -> tuple[Hub, Hub]:
+    """Both run, whatever the test before has left: the active one and the other."""
+    a, b = pair.a, pair.b
+    if a.process is None and b.process is None:
+        b.start(role="replica")
+        a.start()
+    for hub in (a, b):
+        await hub.until("active", "replicating")
+    active, standby = (a, b) if (await a.status())["state"] == "active" else (b, a)
+    await equal(active, standby)
+    return active, standby
+
+
+async def test_a_fence_that_is_edited_is_noticed_and_keeps_from_promoting(pair: PairOfHubs) -> None:
+    active, standby = await settled(pair)
+    binding = ("validatingadmissionpolicybinding", names.HA_FENCE, "--type=merge", "-p")
+    standby.cluster.kubectl("patch", *binding, '{"spec": {"validationActions": ["Audit"]}}')
+    try:
+        words = ""
+        async with asyncio.timeout(60):
+            while "this cluster is not fenced" not in words:  # an API server hears of it by its own watch
+                with pytest.raises(HaRefusedError) as caught:
+                    await standby.admin.change_role("Promote", word())
+                words = str(caught.value)
+    finally:
+        standby.cluster.kubectl("patch", *binding, '{"spec": {"validationActions": ["Deny"]}}')
+    await standby.until("replicating", so=lambda told: told["fenced"])
+    assert (await active.status())["state"] == "active"
+
+
+async def test_an_active_one_that_was_paused_beyond_its_lease_writes_nothing_and_steps_back(
+    pair: PairOfHubs,
+) -> None:
+    active, standby = await settled(pair)
+    active.signal(signal.SIGSTOP)
+    try:
+        await standby.until("disconnected")
+        await standby.admin.change_role("Promote", word())
+        await asyncio.sleep(LeaseTiming().duration)
+        began = len(active.cluster.audited())
+    finally:
+        active.signal(signal.SIGCONT)
+    await active.until("replicating")
+    user = f"system:serviceaccount:{ARGOCD}:tiphys-principal"
+    written = {
+        event["objectRef"].get("name", event["objectRef"]["resource"])
+        for event in active.cluster.audited()[began:]
+        if event["user"]["username"] == user and event["verb"] in {"create", "update", "patch", "delete"}
+    }
+    assert written <= {"tiphys-principal", names.HA_RECORD, names.HA_CURSOR, names.HA_CANARY, "events"}
+    await equal(standby, active)
+
+
+async def test_a_standby_killed_while_it_applies_deletes_nothing_and_writes_nothing_twice(
+    pair: PairOfHubs,
+) -> None:
+    active, standby = await settled(pair)
+    names_made = {f"burst-{number}" for number in range(60)}
+    async with active.store() as at_active, standby.store() as at_standby:
+        for number, each in enumerate(sorted(names_made)):
+            await at_active.create(APP_PROJECTS, project(each), namespace=ARGOCD)
+            if number == 30:
+                standby.kill()
+        before = {
+            item["metadata"]["name"]: item["metadata"]["resourceVersion"]
+            for item in (await at_standby.list(APP_PROJECTS, namespace=ARGOCD)).items
+        }
+        began = len(standby.cluster.audited())
+        standby.start()
+        await equal(active, standby)
+        after = {
+            item["metadata"]["name"]: item["metadata"]["resourceVersion"]
+            for item in (await at_standby.list(APP_PROJECTS, namespace=ARGOCD)).items
+        }
+    assert names_made <= set(after)
+    assert {name: after.get(name) for name in before} == before
+    deleted = [event for event in standby.cluster.audited()[began:] if event["verb"] == "delete"]
+    assert [event["objectRef"].get("name") for event in deleted] == []

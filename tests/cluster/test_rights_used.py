@@ -22,7 +22,7 @@ from scripts.cluster.api import MERGE_PATCH, RefusedError
 from scripts.cluster.controlplane import Cluster
 from scripts.cluster.testing import Clusters
 from tests.cluster.access_rights import Calls, Right, called, given, unused
-from tests.cluster.installation import AGENT, certificates, installed, sidecar
+from tests.cluster.installation import AGENT, allow_pair, certificates, installed, sidecar
 from tests.webhook.conftest import free_port
 from tests.webhook.webhook_process import Guard
 
@@ -281,10 +281,13 @@ def pair(mode: str, clusters: Clusters, tmp_path: Path) -> Iterator[Pair]:
     listening = (
         *("--listen-host", "localhost", "--listen-port", str(port), "--agents-port", str(pages)),
         *("--allowed-namespaces", "*"),
+        # Of a pair, whose epoch its agents keep.
+        *("--ha-enabled", "--ha-allowed-replication-clients", "peer", "--ha-admin-port", str(free_port())),
     )
     dialling = ("--agent-mode", mode, "--server-address", "localhost", "--server-port", str(port))
     with installed(hub, "control-plane"), installed(workload, f"workload-{mode}"), ExitStack() as programs:
         certificates(hub, workload, folder=tmp_path)
+        allow_pair(hub)
         principal, agent = Recording(hub, PRINCIPAL), Recording(workload, SIDECAR)
         with principal.kept_waiting(), agent.kept_waiting():
             programs.enter_context(sidecar("principal", hub, *listening, folder=tmp_path))
