@@ -96,6 +96,9 @@ async def measure(pair: Pair, port: int) -> Measured:
     next(pair.numbers)  # the first is the revision that it is created with
     await pair.hub.create(APPLICATIONS, application("shop"), namespace=AGENT)
     await pair.workload.create(CONFIG_MAPS, manifest(), namespace=NAMESPACE)
+    # argocd-agent's agent tests nothing without Argo CD's own settings.
+    settings = {"name": names.ARGOCD_CM, "labels": {"app.kubernetes.io/part-of": "argocd"}}
+    await pair.workload.create(CONFIG_MAPS, {"metadata": settings}, namespace=NAMESPACE)
 
     async def direct() -> float:
         started = time.perf_counter()

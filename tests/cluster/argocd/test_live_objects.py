@@ -72,6 +72,8 @@ def live_fleet(
                 "--insecure-redis-plaintext",
                 "--redis-server-address",
                 hub.redis,
+                "--redis-password",
+                PASSWORD,
             ),
         )
         stack.enter_context(sidecar("principal", hub.cluster, *listening, folder=folder))
@@ -164,6 +166,13 @@ def seen_from_the_hub(fleet: Fleet) -> None:
         return {node["name"] for node in tree.get("nodes") or [] if node.get("uid")} if code == 200 else set()
 
     eventually(lambda: {"prices", "web"} <= nodes(), "the tree comes through the agent's Redis")
+
+    def told_of_the_cluster() -> bool:
+        clusters = json.loads(hub.cli("cluster", "list", "-o", "json").stdout)
+        [state] = [each["info"]["connectionState"] for each in clusters if each["name"] == AGENT]
+        return state["status"] == "Successful" and f"agent {AGENT}, version" in state["message"]
+
+    eventually(told_of_the_cluster, "the page of clusters shows the agent")
     found = live_manifest(rest, PRICES)
     assert found["data"] == {"tea": "3"}
     assert found["metadata"]["uid"] == fleet.workload.cluster.request("GET", config_maps)["metadata"]["uid"]
