@@ -158,7 +158,7 @@ def _wait_for_agent(port: int) -> None:
     told: Any = None
     while time.monotonic() < deadline:
         with (
-            contextlib.suppress(OSError),
+            contextlib.suppress(OSError, ValueError),  # not there yet, or a page for people that says to wait
             urllib.request.urlopen(f"http://127.0.0.1:{port}/agents", timeout=10) as answer,
         ):
             told = json.load(answer)
