@@ -79,6 +79,7 @@ def well_installation(binaries: Binaries, folder: Path) -> Iterator[WellInstalla
                     "--agents-port",
                     str(pages_port),
                 ),
+                *("--resource-proxy-port", str(free_port())),
                 *("--listen-host", "127.0.0.1", "--auth", "mtls:CN=([^,]+)", "--allowed-namespaces", "*"),
                 folder=folder,
             )
