@@ -247,6 +247,7 @@ COMPONENTS = {
     "monitoring/alerts.yaml": ("webhook/alerts.yaml", ".Values.monitoring.enabled"),
     "monitoring-fleet/service-monitor.yaml": ("principal/service-monitor.yaml", ".Values.monitoring.enabled"),
     "monitoring-fleet/alerts.yaml": ("principal/alerts.yaml", ".Values.monitoring.enabled"),
+    "monitoring-fleet/pair-alerts.yaml": ("principal/pair-alerts.yaml", ".Values.monitoring.enabled"),
     "high-availability/fence.yaml": ("principal/pair-fence.yaml", f"{_PAIR}.enabled"),
     "high-availability/service.yaml": ("principal/pair-service.yaml", f"{_PAIR}.enabled"),
     "high-availability/network-policy.yaml": ("principal/pair-network-policy.yaml", f"{_PAIR}.enabled"),

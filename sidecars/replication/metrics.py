@@ -157,3 +157,10 @@ HELD_DELETIONS: Gauge = metrics.gauge(
 DEAD_LETTERS: Gauge = metrics.gauge(
     "tiphys_replication_dead_letters", "Objects that this standby could not write.", labels=("kind",)
 )
+FENCED: Gauge = metrics.gauge(
+    "tiphys_replication_fenced", "1 while this principal's cluster refuses the writes of a deposed one."
+)
+HELD_OBJECTS: Gauge = metrics.gauge(
+    "tiphys_replication_held_objects",
+    "Objects of agents that a promoted principal does not know and leaves alone until `tiphys ha release`.",
+)

@@ -142,7 +142,8 @@ def test_every_component_can_be_added_to_an_overlay(cluster: Cluster, component:
     shutil.copytree(MANIFESTS, copy)
     own = copy / "overlays" / "own"
     own.mkdir()
-    base = "workload-managed" if component in {"agent-autonomous", "workload-role"} else "control-plane"
+    of_agents = {"agent-autonomous", "agent-logs", "agent-terminals", "workload-role"}
+    base = "workload-managed" if component in of_agents else "control-plane"
     used = [f"../../components/{component}"]
     (own / "kustomization.yaml").write_text(
         yaml.safe_dump(
@@ -157,7 +158,10 @@ def test_every_component_can_be_added_to_an_overlay(cluster: Cluster, component:
     made = list(yaml.safe_load_all(cluster.kubectl("kustomize", str(own)).stdout))
     added = {
         "agent-autonomous": ("Role", "tiphys-agent"),
+        "agent-logs": ("ClusterRole", "tiphys-agent-logs"),
+        "agent-terminals": ("ClusterRole", "tiphys-agent-terminals"),
         "cert-manager": ("Certificate", "tiphys-webhook"),
+        "high-availability": ("ValidatingAdmissionPolicy", "tiphys-ha-fence"),
         "injection": ("ConfigMap", "tiphys-injection"),
         "live-resources-edit": ("ClusterRole", "tiphys-agent-live-resources-edit"),
         "monitoring": ("ConfigMap", "tiphys-dashboard"),

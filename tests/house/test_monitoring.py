@@ -11,7 +11,7 @@ import yaml
 ROOT = Path(__file__).parents[2]
 COMPONENTS = ROOT / "manifests" / "components"
 DASHBOARDS = sorted(COMPONENTS.glob("monitoring*/*.json"))
-ALERTS = sorted(COMPONENTS.glob("monitoring*/alerts.yaml"))
+ALERTS = sorted(path for path in COMPONENTS.glob("*/*.yaml") if "kind: PrometheusRule" in path.read_text())
 RUNBOOK = ROOT / "docs" / "runbook.md"
 
 
@@ -38,8 +38,9 @@ def documented() -> str:
     return (ROOT / "docs" / "metrics.md").read_text()
 
 
-def test_there_are_two_dashboards_and_alerts_for_both_halves() -> None:
-    assert len(DASHBOARDS) == len(ALERTS) == 2
+def test_there_are_dashboards_and_alerts_for_both_halves_and_for_a_pair() -> None:
+    assert len(DASHBOARDS) == 2
+    assert [path.name for path in ALERTS] == ["alerts.yaml", "alerts.yaml", "pair-alerts.yaml"]
 
 
 @pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.name)

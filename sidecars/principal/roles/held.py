@@ -5,6 +5,7 @@ old one, and is left alone until somebody decides.
 from collections.abc import Sequence
 
 from sidecars.replication.control.parts import HeldObject
+from sidecars.replication.metrics import HELD_OBJECTS
 
 # Objects that are deleted here in one activation, of which agents may still have to be told.
 REMEMBERED = 100_000
@@ -20,6 +21,7 @@ class HeldObjects:
         self._released: set[str] = set()
         self._held: dict[HeldObject, None] = {}
         self._gone: dict[tuple[str, str, str], None] = {}
+        HELD_OBJECTS.set(0)
 
     def holds(self, agent: str, *, kind: str, namespace: str, name: str) -> bool:
         """Whether nothing is to be said about what the agent has under this name."""
@@ -27,6 +29,7 @@ class HeldObjects:
             return False
         if len(self._held) < LISTED:
             self._held[HeldObject(agent=agent, kind=kind, namespace=namespace, name=name)] = None
+            HELD_OBJECTS.set(len(self._held))
         return True
 
     def saw_go(self, *, kind: str, namespace: str, name: str) -> None:
@@ -47,4 +50,5 @@ class HeldObjects:
             self._released.add(agent)
         else:
             self._holding = False
+        HELD_OBJECTS.set(len(self._held))
         return len(released)

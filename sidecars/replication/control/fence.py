@@ -11,6 +11,7 @@ from argocd import names
 from kube.errors import ApiError, ForbiddenError, InvalidError
 from kube.resources import CONFIG_MAPS
 from kube.store import Object, Store
+from sidecars.replication.metrics import FENCED
 from sidecars.replication.record import HaRecord
 
 # An API server hears of a changed parameter by a watch: tens of milliseconds, more where it is busy.
@@ -37,6 +38,11 @@ class Fence:
 
     async def prove(self, record: HaRecord, *, seconds: float = PROOF_SECONDS) -> FenceReport:
         """Returns as soon as it stands as the record says, or why it does not in all that time."""
+        report = await self._proved(record, seconds=seconds)
+        FENCED.set(report.stands)
+        return report
+
+    async def _proved(self, record: HaRecord, *, seconds: float) -> FenceReport:
         problem, pause = "no answer", _PAUSE_SECONDS
         try:
             async with asyncio.timeout(seconds):
