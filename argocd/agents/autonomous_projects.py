@@ -68,8 +68,8 @@ def may_change_mirror(writer: User, *, owner: str, surroundings: Surroundings) -
     would be told success and see the change undone.
     """
     configuration = surroundings.configuration
-    if configuration.role is Role.STANDBY:
-        return is_replica(writer, configuration)
+    if configuration.role is Role.STANDBY:  # where our own principal is the replica
+        return is_replica(writer, configuration) or is_principal(writer, configuration)
     if is_argocd(writer, surroundings):
         return configuration.role is not Role.CONTROL_PLANE or not is_argocd_server(writer, configuration)
     if configuration.role is Role.WORKLOAD:

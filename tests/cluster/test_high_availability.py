@@ -162,6 +162,7 @@ async def settled(pair: PairOfHubs) -> tuple[Hub, Hub]:
     return active, standby
 
 
+@pytest.mark.proof
 async def test_a_fence_that_is_edited_is_noticed_and_keeps_from_promoting(pair: PairOfHubs) -> None:
     active, standby = await settled(pair)
     binding = ("validatingadmissionpolicybinding", names.HA_FENCE, "--type=merge", "-p")
@@ -179,6 +180,7 @@ async def test_a_fence_that_is_edited_is_noticed_and_keeps_from_promoting(pair: 
     assert (await active.status())["state"] == "active"
 
 
+@pytest.mark.proof
 async def test_an_active_one_that_was_paused_beyond_its_lease_writes_nothing_and_steps_back(
     pair: PairOfHubs,
 ) -> None:
@@ -202,6 +204,7 @@ async def test_an_active_one_that_was_paused_beyond_its_lease_writes_nothing_and
     await equal(standby, active)
 
 
+@pytest.mark.proof
 async def test_a_standby_killed_while_it_applies_deletes_nothing_and_writes_nothing_twice(
     pair: PairOfHubs,
 ) -> None:

@@ -102,7 +102,10 @@ def test_what_is_a_mirror_depends_on_the_cluster(*, item: Any, kind: Kind, role:
             | {f"{ACCOUNT}argocd-server", f"{ACCOUNT}argocd-application-controller"}
             | {EDGE_AGENT.user, "system:serviceaccount:edge-2:agent"},
         ),
-        (Role.STANDBY, {f"{ACCOUNT}tiphys-replica"}),
+        (
+            Role.STANDBY,
+            {f"{ACCOUNT}tiphys-replica", f"{ACCOUNT}tiphys-principal", f"{ACCOUNT}argocd-agent-principal"},
+        ),
     ],
 )
 def test_a_mirror_is_kept_by_its_keeper(role: Role, allowed: set[str]) -> None:

@@ -163,7 +163,7 @@ def test_a_mirrored_application_is_protected_in_its_spec_alone() -> None:
     ("role", "keeper", "others"),
     [
         (Role.WORKLOAD, (AGENT, ARGOCD), (JANE, PRINCIPAL, REPLICA)),
-        (Role.STANDBY, (REPLICA,), (JANE, PRINCIPAL, AGENT, ARGOCD)),
+        (Role.STANDBY, (REPLICA, PRINCIPAL), (JANE, AGENT, ARGOCD)),
     ],
 )
 def test_mirrors_elsewhere_are_kept_by_their_keeper(
