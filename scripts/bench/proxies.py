@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 import aiohttp
 
@@ -20,7 +21,7 @@ from kube.store import Object
 from scripts.argocd_agent import BINARY, free_port
 from scripts.bench.figures import Figure
 from scripts.bench.paired import AGENT, GO, Pair, application, argocd_agents, ours, pair_with, tell
-from scripts.bench.sidecar_processes import NAMESPACE, cpu_seconds
+from scripts.bench.sidecar_processes import NAMESPACE, child, cpu_seconds
 
 NAME = "proxies: live manifests of one agent's cluster, principal and agent in processes of their own, TLS"
 
@@ -28,6 +29,7 @@ DIRECT = "a GET at the agent's API server"
 ROUNDS = 200
 UPDATES = 30
 READING_SECONDS = 5.0
+LOOKING_SECONDS = 0.1
 READERS = (20, 100)
 GO_PORT = 9090  # argocd-agent's resource proxy listens nowhere else
 START_SECONDS = 60.0
@@ -74,9 +76,9 @@ class Reader:
 
 
 @asynccontextmanager
-async def reader(pair: Pair, port: int) -> AsyncIterator[Reader]:
-    context = ssl.create_default_context(cafile=str(pair.folder / "ca.crt"))
-    context.load_cert_chain(pair.folder / f"{AGENT}.crt", pair.folder / f"{AGENT}.key")
+async def reader(folder: Path, port: int) -> AsyncIterator[Reader]:
+    context = ssl.create_default_context(cafile=str(folder / "ca.crt"))
+    context.load_cert_chain(folder / f"{AGENT}.crt", folder / f"{AGENT}.key")
     connector = aiohttp.TCPConnector(ssl=context, limit=0)
     async with aiohttp.ClientSession(connector=connector) as session:
         found = Reader(session, f"https://localhost:{port}{PATH}")
@@ -105,7 +107,7 @@ async def measure(pair: Pair, port: int) -> Measured:
         await pair.workload.get(CONFIG_MAPS, name="prices", namespace=NAMESPACE)
         return (time.perf_counter() - started) * 1e3
 
-    async with reader(pair, port) as found, pair.arrival.open() as arrival:
+    async with reader(pair.folder, port) as found, pair.arrival.open() as arrival:
         tell("one reader")
         for _ in range(ROUNDS):
             measured.through.append(await found.read())
@@ -121,7 +123,8 @@ async def measure(pair: Pair, port: int) -> Measured:
         tell("propagation")
         for _ in range(UPDATES):
             measured.idle.append(await update() * 1e3)
-        async with background(found, READERS[0]):
+        with child(run_readers, str(pair.folder), port, READERS[0]):
+            await asyncio.sleep(LOOKING_SECONDS * 30)  # it imports, connects and reads
             for _ in range(UPDATES):
                 measured.busy.append(await update() * 1e3)
     return measured
@@ -142,22 +145,20 @@ async def reading(found: Reader, readers: int) -> tuple[list[float], float]:
     return times, time.perf_counter() - started
 
 
-@asynccontextmanager
-async def background(found: Reader, readers: int) -> AsyncIterator[None]:
-    """People who look at a page: each reads, and looks at what it read for a moment."""
+def run_readers(folder: str, port: int, readers: int) -> None:
+    """People who look at pages, in a process of their own: each reads, and looks at what it read for a moment."""
 
-    async def read() -> None:
+    async def read(found: Reader) -> None:
         while True:
             await found.read()
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(LOOKING_SECONDS)
 
-    tasks = [asyncio.create_task(read()) for _ in range(readers)]
-    try:
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    async def main() -> None:
+        async with reader(Path(folder), port) as found, asyncio.TaskGroup() as group:
+            for _ in range(readers):
+                group.create_task(read(found))
+
+    asyncio.run(main())
 
 
 def quantile(times: list[float], at: float) -> float:
