@@ -8,7 +8,7 @@ from sidecars.process.serving_gate import ServingGate
 from sidecars.replication.control.parts import ActivePart, PrincipalFacts, ReplicaPart, SourcePart
 from sidecars.replication.control.promotion import RefusedRoleChangeError
 from sidecars.replication.handshake import Handshake
-from sidecars.replication.metrics import STATE, TRANSITIONS
+from sidecars.replication.metrics import EPOCH, STATE, TRANSITIONS
 from sidecars.replication.record import HaRecord, HaRole, RecordStore
 from sidecars.replication.states import HaState, StateDetail, is_allowed
 from tiphys import logs
@@ -76,6 +76,7 @@ class PairRole:
             log.info("state", **{logs.KIND: state.value, logs.REASON: reason or detail.value})
         self.state, self.detail, self.reason = state, detail, reason
         self._gate.state = state.value
+        EPOCH.set(self.record.served_epoch if self.record else 0)
 
     def held_record(self) -> HaRecord:
         if self.record is None:
