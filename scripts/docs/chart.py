@@ -101,6 +101,11 @@ _SIDECAR_RESOURCES = Place(
     "COMPONENT.resources",
 )
 
+_TERMINALS = """\
+            {{- if .Values.agent.terminals.enabled }}
+            - --enable-exec
+            {{- end }}
+"""
 _PAIR = ".Values.principal.highAvailability"
 _PAIR_ARGS = """\
             {{- with .Values.principal.highAvailability }}
@@ -236,7 +241,9 @@ PLACES: dict[str, tuple[Place, ...]] = {
             "            - --server-port={{ .Values.agent.principal.port }}\n"
             "            {{- end }}\n",
         ),
-        Place("            - --creds=mtls:any\n", "            - --creds=mtls:any\n" + _EXTRA_ARGS),
+        Place(
+            "            - --creds=mtls:any\n", "            - --creds=mtls:any\n" + _TERMINALS + _EXTRA_ARGS
+        ),
         _SIDECAR_RESOURCES,
     ),
 }
@@ -248,6 +255,12 @@ COMPONENTS = {
     "monitoring-fleet/service-monitor.yaml": ("principal/service-monitor.yaml", ".Values.monitoring.enabled"),
     "monitoring-fleet/alerts.yaml": ("principal/alerts.yaml", ".Values.monitoring.enabled"),
     "monitoring-fleet/pair-alerts.yaml": ("principal/pair-alerts.yaml", ".Values.monitoring.enabled"),
+    "agent-logs/role.yaml": ("agent/logs.yaml", ".Values.agent.logs.enabled"),
+    "agent-terminals/role.yaml": ("agent/terminals.yaml", ".Values.agent.terminals.enabled"),
+    "live-resources-edit/role.yaml": (
+        "agent/live-resources-edit.yaml",
+        ".Values.agent.liveResourcesEdit.enabled",
+    ),
     "high-availability/fence.yaml": ("principal/pair-fence.yaml", f"{_PAIR}.enabled"),
     "high-availability/service.yaml": ("principal/pair-service.yaml", f"{_PAIR}.enabled"),
     "high-availability/network-policy.yaml": ("principal/pair-network-policy.yaml", f"{_PAIR}.enabled"),

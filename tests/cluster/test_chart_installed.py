@@ -157,6 +157,18 @@ def test_the_chart_and_a_component_render_the_same_objects(
     assert alike(helm.rendered(COMPONENTS[component]), expected) == expected
 
 
+@pytest.mark.parametrize(
+    ("component", "value"),
+    [("agent-logs", "logs"), ("agent-terminals", "terminals"), ("live-resources-edit", "liveResourcesEdit")],
+)
+def test_the_chart_and_a_component_of_an_agent_render_the_same_objects(
+    component: str, value: str, helm: Helm, cluster_binaries: Binaries, tmp_path: Path
+) -> None:
+    expected = kustomized(cluster_binaries, tmp_path, overlay="workload-managed", component=component)
+    rendered = helm.rendered({"agent": {"enabled": True, value: {"enabled": True}}})
+    assert alike(rendered, expected) == expected
+
+
 def alike(rendered: Objects, expected: Objects) -> Objects:
     """Helm labels a component's objects too; of these kustomize labels all or nothing, and a pair has two components."""
     return {
