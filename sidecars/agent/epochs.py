@@ -6,7 +6,7 @@ It is kept in a ConfigMap of the agent's namespace, written before anything of t
 from argocd import names
 from argocd.reading import mapping, text
 from kube import queries
-from kube.errors import ApiError, ConflictError
+from kube.errors import AlreadyExistsError, ApiError, ConflictError
 from kube.resources import CONFIG_MAPS
 from kube.store import Object, PatchKind, Store
 from sidecars.wire.capabilities import EPOCH, Capabilities
@@ -66,18 +66,19 @@ class EpochMemory:
         return await self._written(held, kept)
 
     async def _written(self, held: Object | None, data: dict[str, str]) -> bool:
-        body: Object = {"data": data}
-        if held is not None:
-            body["metadata"] = {"resourceVersion": held["metadata"]["resourceVersion"]}
         try:
+            if held is None:  # empty at first: whoever is killed here has obeyed nobody yet
+                empty: Object = {"metadata": {"name": names.AGENT_EPOCHS}}
+                held = await self._store.create(CONFIG_MAPS, empty, namespace=self._namespace)
+            version = {"resourceVersion": held["metadata"]["resourceVersion"]}
             await self._store.patch(
                 CONFIG_MAPS,
-                body,
+                {"metadata": version, "data": data},
                 name=names.AGENT_EPOCHS,
                 namespace=self._namespace,
                 kind=PatchKind.APPLY,
                 force=True,
             )
-        except ConflictError:
+        except (AlreadyExistsError, ConflictError):
             return False
         return True
