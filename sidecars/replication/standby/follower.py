@@ -143,6 +143,7 @@ class Follower:
         self._stopping.set()
         await asyncio.wait({task})
         self._problem = "stopped"
+        self._was_in_sync = None  # the controller went its own way meanwhile, and is told anew
 
     async def ended(self) -> None:
         """For whoever runs it: raises what ended it although nobody stopped it, which is a mistake of ours."""
