@@ -265,13 +265,16 @@ class Replication:
     async def _use(self) -> None:
         if self._is_wiped:  # users wait for what they had
             return
-        key = self._objects.some_key()
         for _ in range(self._random.choice((1, 1, 1, 10))):
-            if self._random.random() < 0.2:
-                await self._delete(self._primary, key)
-            else:
-                await self._objects.write(self._primary, key)
-            key = self._objects.some_key()
+            where, key = self._primary, self._objects.some_key()
+            try:
+                if self._random.random() < 0.2:
+                    await self._delete(where, key)
+                else:
+                    await self._objects.write(where, key)
+            finally:
+                if where != self._primary:  # a failover came in between
+                    self._deletable[where].add(key)
 
     async def _delete(self, where: str, key: ObjectKey) -> None:
         for each in self._deletable.values():
@@ -318,7 +321,7 @@ class Replication:
     async def _wipe(self) -> None:
         """The primary's cluster comes back with less than it had; sooner or later the standby is promoted."""
         where = self._primary
-        if len(self._objects.keys(where)) < FULL:
+        if min(len(self._objects.keys(each)) for each in self.places) < FULL:
             return
         self._is_wiped = True
         self._world.note(f"{where} is wiped")

@@ -98,7 +98,8 @@ class _GoReplica:
     number: int = 0
     """Of the last event that it was sent."""
     acknowledged: int = 0
-    connected: bool = False
+    stream: "GoReplicaStream | None" = None
+    """The newest: one that lingers would use up its numbers."""
     gone: OrderedDict[ObjectKey, tuple[int, Object]] = field(default_factory=OrderedDict)
     """What it may still have: the number under which it was told so, 0 before, and the last stored object."""
 
@@ -122,7 +123,7 @@ class GoReplicas:
         objects.listen(self._changed)
 
     def __len__(self) -> int:
-        return sum(1 for replica in self._replicas.values() if replica.connected)
+        return sum(1 for replica in self._replicas.values() if replica.stream is not None)
 
     def number(self, identity: str) -> int | None:
         """Of the last event; None for whoever is no Go replica."""
@@ -144,21 +145,24 @@ class GoReplicas:
         if replication_log is None:
             raise SurroundingsError("nothing is replicated from here now")
         replica = self._replicas.setdefault(identity, _GoReplica())
-        cursor, replica.connected = replication_log.last, True
+        cursor, replica.stream = replication_log.last, stream
         # Its first word acknowledges a snapshot, which tells of nothing that is gone.
         replica.gone = OrderedDict((key, (0, former)) for key, (_, former) in replica.gone.items())
         try:
-            async with asyncio.timeout(FIRST_ACK_SECONDS):
-                first = await stream.receive()
-        except TimeoutError as error:
-            replica.connected = False
-            raise SurroundingsError("waiting for initial ACK: it did not come") from error
-        try:
+            first = await self._first_word(stream)
             if first is not None:
                 self._note(replica, first)
                 await self._stream(replica, stream, replication_log, cursor)
         finally:
-            replica.connected = False
+            if replica.stream is stream:
+                replica.stream = None
+
+    async def _first_word(self, stream: GoReplicaStream) -> int | None:
+        try:
+            async with asyncio.timeout(FIRST_ACK_SECONDS):
+                return await stream.receive()
+        except TimeoutError as error:
+            raise SurroundingsError("waiting for initial ACK: it did not come") from error
 
     async def _stream(
         self, replica: _GoReplica, stream: GoReplicaStream, replication_log: ReplicationLog, cursor: int
@@ -220,6 +224,8 @@ class GoReplicas:
             )
         )
         for agent in self._agents_of(key, item):
+            if replica.stream is not stream:
+                raise SurroundingsError("another stream of this replica has begun")
             replica.number += 1
             await stream.send(
                 ReplicatedEvent(

@@ -118,14 +118,15 @@ class Applier:
 
     # What is to be written.
 
-    def put(self, item: ReplicatedItem, token: Token) -> None:
+    def put(self, item: ReplicatedItem, *tokens: Token) -> None:
         key = item.key
         if self._settings.keeps_order and item.sequence < self._seen.get(key, 0):
-            self._progress.done(token)  # what is newer has come before
+            for token in tokens:  # what is newer has come before
+                self._progress.done(token)
             return
         self._seen[key] = max(item.sequence, self._seen.get(key, 0))
         waiting = self._waiting.get(key)
-        work = self._waiting[key] = _Work(item, [*(waiting.tokens if waiting else ()), token])
+        work = self._waiting[key] = _Work(item, [*(waiting.tokens if waiting else ()), *tokens])
         if not self._settings.acknowledges_after_write:
             self._finish(work)
         if waiting is not None:

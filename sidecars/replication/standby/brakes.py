@@ -51,14 +51,14 @@ class DeletionBrake:
         holds = self._enabled and (absences.present == 0 or absences.total > max(FEW, here // SHARE))
         for key, token in zip(keys, tokens, strict=True):
             held.named.add(key)
-            if not holds:
-                self.forget(key)
-                self._delete(key, sequence, token)
-            elif key in held.tokens:
-                self._progress.done(token)  # the one that came before waits for both
+            standing = held.tokens.pop(key, token)
+            if standing is not token:
+                self._progress.done(token)  # the one that came before stands for both
+            if holds:
+                held.tokens[key] = standing
+                self._progress.park(standing)
             else:
-                held.tokens[key] = token
-                self._progress.park(token)
+                self._delete(key, sequence, standing)
         if holds:
             log.warning(
                 "deletions wait for `tiphys ha accept-deletions`",
@@ -78,12 +78,12 @@ class DeletionBrake:
         held.named.clear()
         self._count(kind)
 
-    def forget(self, key: ObjectKey) -> None:
-        """The primary told of the object itself."""
+    def take(self, key: ObjectKey) -> Token | None:
+        """The primary told of the object itself, and whoever writes that does what had to be done here."""
         token = self._held[key.kind].tokens.pop(key, None)
         if token is not None:
-            self._progress.done(token)
             self._count(key.kind)
+        return token
 
     def accept(self, kind: str) -> int:
         held = self._held[kind]

@@ -100,8 +100,8 @@ class Progress:
             self._advance()
 
     def is_first(self, token: Token) -> bool:
-        """Whether everything that came before it is done."""
-        return next(iter(self._pending), None) == token.order
+        """Whether everything that came before it is done, or waits for somebody's word."""
+        return self._first() >= token.order
 
     def fall_behind(self, sequence: int) -> None:
         self._behind_at = max(self._behind_at, sequence)

@@ -149,8 +149,8 @@ class FollowingSession:
         tokens = self.progress.arrive(len(message.payload), len(items))
         self.progress.saw(max((item.sequence for item in items), default=0))
         for item, token in zip(items, tokens, strict=True):
-            self.brake.forget(item.key)
-            self._applier.put(item, token)
+            held = self.brake.take(item.key)
+            self._applier.put(item, *([token] if held is None else [held, token]))
         metrics.RECEIVED.inc(len(items))
         return items
 

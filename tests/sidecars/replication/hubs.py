@@ -261,14 +261,17 @@ class Pair:
                 await self.listening.stop()
 
     async def equal(self) -> None:
-        """Returns when both hubs have the same and the primary knows it."""
-        await until(
-            lambda: (
+        """Returns when both hubs have the same, the primary knows it and the standby has said so."""
+
+        def holds() -> bool:
+            acknowledged = [replica.acknowledged for replica in self.source.replicas()]
+            return (
                 self.primary.objects.digests() == self.standby.objects.digests()
-                and [replica.acknowledged for replica in self.source.replicas()]
-                == [self.source.last_sequence]
+                and acknowledged == [self.source.last_sequence]
+                and self.passive.told[-1:] == ["in sync"]
             )
-        )
+
+        await until(holds)
 
 
 async def until(holds: Callable[[], Any], *, seconds: float = PATIENCE) -> None:

@@ -91,6 +91,7 @@ async def replica_of(pair: Pair) -> AsyncIterator[ScriptedGoReplica]:
         await replica.begin()
         yield replica
         replica.leave()
+    await until(lambda: not len(pair.listening.service._go_replicas or ()))
 
 
 def primary_of(store: Store) -> Pair:
