@@ -16,6 +16,7 @@ from kube.secrets import decoded_data
 from sidecars.principal.principal import Principal
 from sidecars.principal.state import HubState
 from sidecars.proxies.redis.agent_answers import connected_client
+from sidecars.proxies.redis.agent_subscriptions import raise_if_cancelled
 from sidecars.proxies.redis.backend import RedisBackend
 from tiphys import logs
 
@@ -57,6 +58,7 @@ class ClusterInfo:
             while True:
                 self._news.clear()
                 await self._tell(client)
+                raise_if_cancelled()
                 try:
                     async with asyncio.timeout(TELL_SECONDS):
                         await self._news.wait()

@@ -101,6 +101,7 @@ class AgentSubscriptions:
 
     async def _listen(self) -> None:
         while True:
+            raise_if_cancelled()
             await self._some.wait()
             if not self._channels and not self._pubsub.subscribed:
                 self._some.clear()
@@ -143,6 +144,7 @@ class AgentSubscriptions:
 
     async def _forget_the_silent(self) -> None:
         while True:
+            raise_if_cancelled()
             await asyncio.sleep(LOOK_SECONDS)
             before = self._clock() - SILENT_SECONDS
             for connection, (_, heard) in list(self._places.items()):
@@ -155,6 +157,13 @@ class AgentSubscriptions:
                 await closing
         except (RedisError, OSError, TimeoutError) as error:
             log.debug("Redis did not hear it", **{logs.ERROR: str(error)})
+
+
+def raise_if_cancelled() -> None:
+    """For loops around redis-py: it sends by `asyncio.wait_for`, which before Python 3.12 may swallow a cancellation."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 def _text(channel: Any) -> str:
