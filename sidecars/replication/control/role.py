@@ -132,19 +132,16 @@ class PairRole:
     ) -> None:
         """The record says so first; whoever dies behind it asks the peer when it starts again."""
         record = self.held_record()
-        self.record = await self.records.change(
-            record.changed(
-                who=who,
-                why=why,
-                what=what,
-                now=self.timing.now(),
-                figures=figures,
-                role=HaRole.ACTIVE,
-                epoch=epoch,
-                served_epoch=epoch,
-                history=self._new_id(),
-                holding=record.holding if holding is None else holding,
-            )
+        await self.note(
+            who=who,
+            why=why,
+            what=what,
+            figures=figures,
+            role=HaRole.ACTIVE,
+            epoch=epoch,
+            served_epoch=epoch,
+            history=self._new_id(),
+            holding=record.holding if holding is None else holding,
         )
         await self.start_serving()
         await self._announce("Active", f"{what} under epoch {epoch}: {why}")
@@ -152,16 +149,13 @@ class PairRole:
     async def claim_epoch(self, *, who: str, why: str, what: str, figures: str) -> None:
         """From now on the fence is open, and nobody else of the pair can raise the same epoch."""
         record = self.held_record()
-        self.record = await self.records.change(
-            record.changed(
-                who=who,
-                why=why,
-                what=what,
-                now=self.timing.now(),
-                figures=figures,
-                role=HaRole.PROMOTING,
-                epoch=record.next_epoch,
-            )
+        await self.note(
+            who=who,
+            why=why,
+            what=what,
+            figures=figures,
+            role=HaRole.PROMOTING,
+            epoch=record.next_epoch,
         )
 
     async def start_serving(self) -> None:
@@ -189,34 +183,28 @@ class PairRole:
         self, *, who: str, why: str, what: str, peer: Handshake | None = None, step: str = ""
     ) -> None:
         record = self.held_record()
-        self.record = await self.records.change(
-            record.changed(
-                who=who,
-                why=why,
-                what=what,
-                now=self.timing.now(),
-                role=HaRole.STANDBY,
-                step=step,
-                peer=peer.principal if peer else record.peer,
-                peer_epoch=max(record.peer_epoch, peer.epoch if peer else 0),
-            )
+        await self.note(
+            who=who,
+            why=why,
+            what=what,
+            role=HaRole.STANDBY,
+            step=step,
+            peer=peer.principal if peer else record.peer,
+            peer_epoch=max(record.peer_epoch, peer.epoch if peer else 0),
         )
         await self._announce("Standby", f"{what}, epoch {record.epoch}: {why}")
 
     async def note_peer(self, peer: Handshake) -> None:
         """A replica joins the pair of the first primary that it meets, and claims the epochs that it does not."""
         record = self.held_record()
-        self.record = await self.records.change(
-            record.changed(
-                who=OURSELVES,
-                why=f"the peer is {peer.state}",
-                what="met the peer",
-                now=self.timing.now(),
-                pair=record.pair or peer.pair,
-                parity=1 - peer.parity if record.parity is None else record.parity,
-                peer=peer.principal,
-                peer_epoch=max(record.peer_epoch, peer.epoch),
-            )
+        await self.note(
+            who=OURSELVES,
+            why=f"the peer is {peer.state}",
+            what="met the peer",
+            pair=record.pair or peer.pair,
+            parity=1 - peer.parity if record.parity is None else record.parity,
+            peer=peer.principal,
+            peer_epoch=max(record.peer_epoch, peer.epoch),
         )
 
     async def note(self, *, who: str, why: str, what: str, **fields: Any) -> None:
