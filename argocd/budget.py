@@ -16,8 +16,11 @@ from typing import Any, Protocol, Self, TypeVar, TypeVarTuple, cast
 
 DEFAULT_STEPS = 1_000_000
 """Under a second of one core, and ten times what ordinary objects of 1.5 MiB, the most that etcd stores, need."""
-FINDING = 30
-"""Steps for a finding: it is written, weighed, told, and encoded."""
+LONGEST = 16_384
+"""Characters of a text that is remembered at all, among few others: as many as a file with a hundred lines has."""
+FINDING = 100
+"""Steps for a finding, which is written, weighed, told and counted: a quarter of that, and the rest so that a small
+object with no end of mistakes ends after thousands of them. Nobody reads more, and meanwhile others wait."""
 
 Answer = TypeVar("Answer")
 Arguments = TypeVarTuple("Arguments")
@@ -96,7 +99,7 @@ def remembered(
 ) -> Callable[[Callable[[*Arguments], Answer]], RememberedFunction[*Arguments, Answer]]:
     """For a function of texts: the newest `most` answers about up to `longest` characters are kept.
 
-    The length is that of the first argument if nothing else is said. It is called without keywords.
+    Of longer ones `most_long`, up to a length beyond which nothing is. The length is that of the first argument if nothing else is said. It is called without keywords.
     """
 
     def decorate(function: Callable[[*Arguments], Answer]) -> RememberedFunction[*Arguments, Answer]:
@@ -106,13 +109,17 @@ def remembered(
 
         # Each is as fast as the same line written out where it is needed.
         def by_first(*args: Any) -> Any:
-            answer, steps = (short if len(args[0]) <= longest else long)(*args)
+            answer, steps = (
+                short if (size := len(args[0])) <= longest else long if size <= LONGEST else work
+            )(*args)
             if steps:
                 spend(steps)
             return answer
 
         def by_length(*args: Any) -> Any:
-            answer, steps = (short if measure(*args) <= longest else long)(*args)
+            answer, steps = (
+                short if (size := measure(*args)) <= longest else long if size <= LONGEST else work
+            )(*args)
             if steps:
                 spend(steps)
             return answer

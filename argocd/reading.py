@@ -15,20 +15,27 @@ _STEP = re.compile(r"\[(\d+)\]|\[([^\]]+)\]|([^.\[\]]+)")
 
 def value(source: Any, *path: str) -> Any:
     """What stands at the path, or None."""
-    for key in path:
-        # Nearly every object is a dict or absent, and asking the abstract class takes five times as long.
-        if type(source) is not dict and (source is None or not isinstance(source, Mapping)):
-            return None
-        source = source.get(key)
+    try:
+        for key in path:
+            if source is None:
+                return None
+            source = source.get(key)
+    except (
+        AttributeError
+    ):  # no mapping; nearly everything is one or absent, and asking first takes half as long again
+        return None
     return source
 
 
 def mapping(source: Any, *path: str) -> Mapping[str, Any]:
     # As `value` does it: calling it would take half as long again.
-    for key in path:
-        if type(source) is not dict and (source is None or not isinstance(source, Mapping)):
-            return _NO_MAPPING
-        source = source.get(key)
+    try:
+        for key in path:
+            if source is None:
+                return _NO_MAPPING
+            source = source.get(key)
+    except AttributeError:
+        return _NO_MAPPING
     if type(source) is dict or (source is not None and isinstance(source, Mapping)):
         return source
     return _NO_MAPPING
@@ -40,10 +47,15 @@ def sequence(source: Any, *path: str) -> Sequence[Any]:
 
 
 def text(source: Any, *path: str) -> str:
-    # One key of a dict is what most ask for.
-    one = len(path) == 1 and type(source) is dict
-    found = source.get(path[0]) if one else value(source, *path)
-    return found if isinstance(found, str) else ""
+    # As above.
+    try:
+        for key in path:
+            if source is None:
+                return ""
+            source = source.get(key)
+    except AttributeError:
+        return ""
+    return source if isinstance(source, str) else ""
 
 
 def fields(source: Any, keys: tuple[str, ...]) -> list[str]:

@@ -70,6 +70,8 @@ async def first(source: LoadedSource, *, certificate: str) -> Material:
 async def follow(source: CertificateSource, swap: Take, *, held: Material, certificate: str) -> None:
     """Until cancelled: hands over what is not what is `held`. What cannot be used is logged, the old stays."""
     current = held
+    for result in (TAKEN, REFUSED):
+        RELOADS.labels(certificate, result)  # 0 from the start: Prometheus sees no increase in a first value
 
     async def take(fresh: Material) -> None:
         nonlocal current

@@ -32,8 +32,10 @@ _SECRET_TEXTS = tuple(
     )
 )
 
-_USERINFO = re2.compile(r"""(://)[^\s/?#'"`]+@""")
-"""Up to the last @ before the path: a password may have one, and a token stands where the user would."""
+_USERINFO = re2.compile(r"""://(?:[^\s/?#'"`]+|[^\s/?#:'"`\[]*:(?:[/?#]|[0-9]*[^\s/?#'"`0-9])[^\s'"`]*)@""")
+"""Up to the last @ before the path: a password may have one, and a token stands where the user would.
+
+Or, where a password has what ends a host unescaped, up to the last @ of all: what follows the colon is then no port."""
 
 _DEEPEST = 32  # below the nesting of any object that Kubernetes stores by hand
 
@@ -67,8 +69,15 @@ def redacted_text(text: str) -> str:
 
 
 def without_userinfo(text: str) -> str:
-    """Without what stands before the host of a URL: users, passwords and tokens, whichever of them it is."""
-    return _USERINFO.sub(rf"\1{REMOVED}@", text) if "://" in text and "@" in text else text
+    """Without what stands before the host of a URL: users, passwords and tokens, whichever of them it is.
+
+    But for `git`, whom everybody is over SSH.
+    """
+    return _USERINFO.sub(_unless_git, text) if "://" in text and "@" in text else text
+
+
+def _unless_git(found: Any) -> str:
+    return str(found[0]) if found[0] == "://git@" else f"://{REMOVED}@"
 
 
 def _is_secret_key(key: Any) -> bool:

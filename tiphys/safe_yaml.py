@@ -9,7 +9,7 @@ permits and PyYAML does not.
 import re
 import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import yaml
@@ -39,6 +39,8 @@ _VALUES_OF_A_CHARACTER = 2
 
 _SHOWN = 80
 """Characters of somebody's text in a message."""
+
+Charge = Callable[[int], None]
 
 _DIRECTIVE = re.compile(r"(?:^|[\r\n\x85\u2028\u2029\ufeff])%")
 
@@ -71,11 +73,11 @@ class HostileYamlError(YamlError):
     """YAML, but more of it than anybody writes."""
 
 
-def load(text: str) -> Any:
+def load(text: str, *, most: int = MAX_NODES, charge: Charge | None = None) -> Any:
     """The one document of the text as plain data; raises YamlError alone. The last of repeated keys counts."""
     if not text:
         return None  # most keys of argocd-cm are not there
-    documents = compose(text)
+    documents = compose(text, most=most, in_all=most, charge=charge)
     node = next(documents, None)
     data = None if node is None else build(node, repeated_keys=True)
     for second in documents:
@@ -83,28 +85,34 @@ def load(text: str) -> Any:
     return data
 
 
-def compose(text: str, *, most: int = MAX_NODES, in_all: int = MAX_NODES) -> Iterator[yaml.Node]:
+def compose(
+    text: str, *, most: int = MAX_NODES, in_all: int = MAX_NODES, charge: Charge | None = None
+) -> Iterator[yaml.Node]:
     """The documents of a text, one after the other; raises YamlError where it cannot go on.
 
     `most` values in one document, `in_all` in the text. What could be more is counted before anything is kept.
+    `charge` is told the values of each document once, before anybody builds it, also of one that is not whole.
     """
     if len(_DIRECTIVE.findall(text)) > MAX_DIRECTIVES:
         raise HostileYamlError(f"more than {MAX_DIRECTIVES} lines begin with %")
     if len(text) > most // _VALUES_OF_A_CHARACTER:
-        _refuse_hostile(text, most=most, in_all=in_all)
-    yield from _documents(text, most=most, in_all=in_all, keep=True)
+        _refuse_hostile(text, most=most, in_all=in_all, charge=charge)
+        charge = None
+    yield from _documents(text, most=most, in_all=in_all, charge=charge, keep=True)
 
 
-def _refuse_hostile(text: str, *, most: int, in_all: int) -> None:
+def _refuse_hostile(text: str, *, most: int, in_all: int, charge: Charge | None) -> None:
     try:
-        deque(_documents(text, most=most, in_all=in_all, keep=False), maxlen=0)
+        deque(_documents(text, most=most, in_all=in_all, charge=charge, keep=False), maxlen=0)
     except HostileYamlError:
         raise
     except YamlError:
         return  # to be told after the documents before it
 
 
-def _documents(text: str, *, most: int, in_all: int, keep: bool) -> Iterator[yaml.Node]:
+def _documents(
+    text: str, *, most: int, in_all: int, charge: Charge | None, keep: bool
+) -> Iterator[yaml.Node]:
     loader = None
     try:
         loader = LOADER(text)
@@ -112,7 +120,11 @@ def _documents(text: str, *, most: int, in_all: int, keep: bool) -> Iterator[yam
         while (event := loader.get_event()) is not None:
             if isinstance(event, yaml.DocumentStartEvent):
                 document = _Document(most=most, left=in_all - earlier, in_all=in_all, keep=keep)
-                node = document.composed(loader)
+                try:
+                    node = document.composed(loader)
+                finally:
+                    if charge is not None:
+                        charge(document.values + DOCUMENT)
                 earlier += document.values + DOCUMENT
                 yield node
     except yaml.MarkedYAMLError as error:

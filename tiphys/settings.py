@@ -20,6 +20,7 @@ import click
 from click.core import ParameterSource
 
 from tiphys import logs, safe_yaml
+from tiphys.command_group import CommandGroup
 from tiphys.errors import CallError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -97,7 +98,7 @@ class Command(_Settled):
     """A command with `--settings FILE`."""
 
 
-class Group(_Settled, click.Group):
+class Group(_Settled, CommandGroup):
     """The same for a command that has commands below it; theirs are settings of their own."""
 
 

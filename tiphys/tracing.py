@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
-HTTP = "http/protobuf"
+HTTP, GRPC = "http/protobuf", "grpc"
 DISABLED = "OTEL_SDK_DISABLED"
 SERVICE = "OTEL_SERVICE_NAME"
 
@@ -95,8 +95,15 @@ def exported(service: str) -> Iterator[None]:
 
 
 def _provider(service: str) -> Any:
+    protocol = next((os.environ[name].strip() for name in PROTOCOLS if os.environ.get(name)), HTTP)
+    if protocol not in {HTTP, GRPC}:
+        log.warning(
+            "spans are not exported: OTEL_EXPORTER_OTLP_PROTOCOL must be grpc or http/protobuf",
+            **{logs.KIND: protocol[:64]},
+        )
+        return None
     try:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
+        exporter = _grpc_exporter() if protocol == GRPC else _http_exporter()
         from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
         from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
@@ -106,13 +113,20 @@ def _provider(service: str) -> Any:
             **{logs.ERROR: str(error)},
         )
         return None
-    protocol = next((os.environ[name] for name in PROTOCOLS if os.environ.get(name)), HTTP)
-    if protocol != HTTP:
-        log.warning(
-            "spans are sent by http/protobuf alone: the collector's port for that is usually 4318",
-            **{logs.KIND: protocol},
-        )
     named = {} if os.environ.get(SERVICE) else {"service.name": service}
     provider = TracerProvider(resource=Resource.create({**named, "service.version": __version__}))
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    provider.add_span_processor(BatchSpanProcessor(exporter()))
     return provider
+
+
+def _http_exporter() -> Any:
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
+
+    return OTLPSpanExporter
+
+
+def _grpc_exporter() -> Any:
+    """After the wire has been imported, which tells grpc its ciphers."""
+    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
+
+    return OTLPSpanExporter

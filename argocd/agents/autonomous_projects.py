@@ -69,7 +69,11 @@ def may_change_mirror(writer: User, *, owner: str, surroundings: Surroundings) -
     """
     configuration = surroundings.configuration
     if configuration.role is Role.STANDBY:  # where our own principal is the replica
-        return is_replica(writer, configuration) or is_principal(writer, configuration)
+        return (
+            is_replica(writer, configuration)
+            or is_principal(writer, configuration)
+            or names.HA_BREAK_GLASS in writer.groups
+        )
     if is_argocd(writer, surroundings):
         return configuration.role is not Role.CONTROL_PLANE or not is_argocd_server(writer, configuration)
     if configuration.role is Role.WORKLOAD:

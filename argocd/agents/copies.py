@@ -35,6 +35,8 @@ _SERVERS_OWN = frozenset(
 _SIDES_OWN = frozenset({names.LAST_APPLIED, names.NOTIFIED})
 # Each side's notifications know what they have sent.
 
+_CASCADING = frozenset({names.RESOURCES_FINALIZER, names.FOREGROUND_FINALIZER, names.BACKGROUND_FINALIZER})
+
 _TERMINATING = "Terminating"
 
 AGENT_ERROR = "AgentError"
@@ -90,6 +92,17 @@ def application_updated(local: Object, copy: Object) -> dict[str, Any]:
     """
     result = _keeping(PASSING_ANNOTATIONS, local, updated(local, copy, content="spec"))
     return _put(result, "operation", operation_to_use(local, copy))
+
+
+def application_released(local: Object, gone: Object) -> dict[str, Any]:
+    """A managed agent's Application before it is deleted: what it deployed goes with it only where the source, when it
+    went, still said so. One that a source says no more of than that it is gone had no finalizer: that would have held it.
+    """
+    said = sequence(gone, "metadata", "finalizers")
+    kept = [
+        each for each in sequence(local, "metadata", "finalizers") if each in said or each not in _CASCADING
+    ]
+    return {**local, "metadata": _put(dict(mapping(local, "metadata")), "finalizers", kept or None)}
 
 
 def operation_to_use(local: Object, incoming: Object) -> Any:

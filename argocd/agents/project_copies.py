@@ -88,6 +88,16 @@ def project_at_principal(
     return mirror
 
 
+def with_known_destinations(mirror: Object, former: Object | None) -> dict[str, Any]:
+    """An autonomous agent of argocd-agent's that is asked for a project answers as a principal would to a managed one:
+    without the destinations that do not name it, which are all of them. Those that were mirrored before stay.
+    """
+    known = sequence(former or {}, "spec", "destinations")
+    if not known or sequence(mirror, "spec", "destinations"):
+        return dict(mirror)
+    return {**mirror, "spec": {**mapping(mirror, "spec"), "destinations": known}}
+
+
 def _renamed(project: Object, *, agent: str, namespace: str, source_uid: str) -> dict[str, Any]:
     metadata = dict(mapping(project, "metadata"))
     metadata["name"] = prefixed_name(agent, text(metadata, "name"))

@@ -17,8 +17,10 @@ MOST = 256
 """Sets of a matrix that are looked at: more are seldom written, and a matrix multiplies."""
 _LONGEST_NAME = 1024
 """Four times the longest name: nobody's template of one is longer, and each element pays for its length."""
-_AT_ONCE = 64
+_AT_ONCE = 24
 """Characters of a name that are put together in a step."""
+_WRITING = 4
+"""Steps for the keys of a set, besides one for each: they are written out to be compared."""
 NAME = "spec.template.metadata.name"
 
 _OPEN = frozenset({"git", "scmProvider", "pullRequest", "plugin"})
@@ -103,7 +105,7 @@ def repeated_merge_keys(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         keys = reading.texts(generator, "merge", "mergeKeys")
         for at, child in application_sets.children(path, generator, "merge") if keys else ():
             sets, _ = _sets(child, go=go, depth=1) or ([], False)
-            spend(len(sets) * len(keys))
+            spend(len(sets) * (_WRITING + len(keys)))
             seen: set[str] = set()
             for one in sets:
                 values = {key: one.get(key) for key in keys}
@@ -155,6 +157,7 @@ def _merged(sets: list[Sets], *, keys: list[str], go: bool) -> Sets | None:
         return None
     base: dict[str, dict[str, Any]] = {}
     for index, found in enumerate(sets):
+        spend(len(found) * (_WRITING + len(keys)))
         by_key = {_key(one, keys): one for one in found}
         if len(by_key) != len(found):
             return None
@@ -173,6 +176,7 @@ def _key(parameters: Mapping[str, Any], keys: list[str]) -> str:
 
 def _overridden(base: Mapping[str, Any], by: Mapping[str, Any], *, deep: bool) -> dict[str, Any]:
     """With goTemplate mappings are merged key by key, and what is empty overrides nothing."""
+    spend(len(base) + len(by))
     result = dict(base)
     for key, value in by.items():
         before = result.get(key)

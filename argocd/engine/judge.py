@@ -92,7 +92,10 @@ def _of_template(case: Case, rules: Sequence[Rule]) -> list[Judgement]:
 
 
 def _asked(case: Case, rules: Sequence[Rule]) -> tuple[Group, ...]:
-    plan = plan_for(case, rules, namespace=reading.text(case.object, "metadata", "namespace"))
+    configuration = case.surroundings.configuration
+    # Where no namespace has a policy of its own all of them have one plan.
+    namespace = reading.text(case.object, "metadata", "namespace") if configuration.namespaces else ""
+    plan = plan_for(case, rules, namespace=namespace)
     if case.old is None or _is_new_to_argocd(case, case.old):
         agenda = plan.for_whole(case.object)
     else:

@@ -34,9 +34,9 @@ class Agenda:
 
     __slots__ = ("fresh", "groups", "looks")
 
-    def __init__(self, steps: Iterable[Step]) -> None:
+    def __init__(self, steps: Sequence[Step]) -> None:
         self.groups = tuple(_grouped(steps))
-        self.fresh = tuple(group for group in self.groups if not isinstance(group[0], Remembered))
+        self.fresh = tuple(_grouped(step for step in steps if not isinstance(_notice_of(step), Remembered)))
         self.looks = frozenset(notice for notice, _ in self.groups if isinstance(notice, Remembered))
 
 
@@ -65,9 +65,10 @@ class _Fields:
             for field in fields:
                 mask |= bits.setdefault(path_of(field), 2 << len(bits))
             self._steps.append((mask, step))
-        self.parents: dict[Path, dict[str, int]] = {}
+        parents: dict[Path, list[tuple[str, int]]] = {}
         for path, bit in bits.items():
-            self.parents.setdefault(path[:-1], {})[path[-1]] = bit
+            parents.setdefault(path[:-1], []).append((path[-1], bit))
+        self.parents = [(parent, tuple(fields)) for parent, fields in parents.items()]
         self._agendas: dict[int, Agenda] = {}
 
     def agenda(self, asked: int) -> Agenda:
@@ -75,7 +76,7 @@ class _Fields:
         if found is None:
             if len(self._agendas) >= _MAX_AGENDAS:
                 self._agendas.clear()
-            found = Agenda(step for mask, step in self._steps if mask & asked)
+            found = Agenda([step for mask, step in self._steps if mask & asked])
             self._agendas[asked] = found
         return found
 
@@ -91,9 +92,9 @@ class Plan:
     def for_whole(self, new: Mapping[str, Any]) -> Agenda:
         """For an object without an older version: all rules but those that speak of marks that it has not."""
         asked = _ALWAYS
-        for parent, fields in self._whole.parents.items():
+        for parent, fields in self._whole.parents:
             if held := reading.mapping(new, *parent):
-                for field, bit in fields.items():
+                for field, bit in fields:
                     if field in held:
                         asked |= bit
         return self._whole.agenda(asked)
@@ -101,11 +102,11 @@ class Plan:
     def for_change(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> Agenda:
         """The rules whose fields differ; fields of what is equal are not looked into."""
         asked = _ALWAYS
-        for parent, fields in self._changes.parents.items():
+        for parent, fields in self._changes.parents:
             before, after = reading.mapping(old, *parent), reading.mapping(new, *parent)
             if parent and before == after:
                 continue
-            for field, bit in fields.items():
+            for field, bit in fields:
                 if before.get(field) != after.get(field) and differs(old, new, (*parent, field)):
                     asked |= bit
         return self._changes.agenda(asked)
@@ -140,6 +141,7 @@ class _Plans:
                 case.operation in rule.operations
                 and rule.kinds & {case.kind, Kind.ANY}
                 and (case.written or not rule.files_only)
+                and (not rule.roles or self.configuration.role in rule.roles)
             ):
                 action = self.configuration.action_under(policy, rule)
                 if action is not Action.OFF:

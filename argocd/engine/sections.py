@@ -9,6 +9,7 @@ from datetime import date, datetime
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from argocd.shortening import shortened
 from argocd.spelling import did_you_mean
 
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -145,4 +146,4 @@ def describe(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     shown = str(value)
-    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
+    return shown if len(shown) <= _SHOWN else f"{shortened(shown, _SHOWN)}…"

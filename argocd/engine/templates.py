@@ -49,6 +49,9 @@ _SAMPLES = ("a", "", "b1")
 _JUDGED = 100
 """Steps for all rules about a plain Application; what some of them count comes on top."""
 
+_AT_ONCE = 12
+"""Characters of a template that are rendered, filled and looked at in a step."""
+
 MOST = 64
 """Applications of one set that are judged: as many as differ in ways that somebody wrote by hand."""
 
@@ -123,6 +126,7 @@ def _rendered(case: Case, spec: Mapping[str, Any], *, namespace: str) -> Iterato
             if not left:
                 return
             left -= 1
+            spend(size // _AT_ONCE)
             body = templates.rendered(template, known, reader)
             yield RenderedApplication(_application(body, namespace=namespace), place, generator.own)
 

@@ -64,7 +64,8 @@ _MATCHING = 15
 """Steps to hold a glob with several parts against a text; those of the parts come on top."""
 _COMPILING = 60
 """Steps to compile the shortest of those that are more than text and a wildcard; more for each character."""
-_PLAIN = r"([^\\?*\[{\0\ufffd\ud800-\udfff]*)"
+# It gives nothing back: two of them side by side would take the square of a text.
+_PLAIN = r"([^\\?*\[{\0\ufffd\ud800-\udfff]*+)"
 _LITERAL = re.compile(_PLAIN)
 _SIMPLE = re.compile(rf"{_PLAIN}(\*{{0,2}}){_PLAIN}")
 _SHORT = 300
@@ -75,7 +76,7 @@ def compiled(pattern: str, separators: str = "") -> Glob:
     return _compiled(pattern, separators)
 
 
-@remembered(longest=_SHORT, most=4096, most_long=16)
+@remembered(longest=_SHORT, most=1024, most_long=4)
 def _compiled(pattern: str, separators: str) -> Glob:
     if simple := _SIMPLE.fullmatch(pattern):
         left, stars, right = simple.groups()

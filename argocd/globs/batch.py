@@ -90,7 +90,8 @@ def _sight(pattern: str) -> bytes:
     return bytes.maketrans("".join(unnamed).encode(), "".join(alike).encode())
 
 
-@lru_cache(maxsize=1024)
+# A glob of many stars or question marks takes two hundred kilobytes.
+@lru_cache(maxsize=64)
 def _expression(pattern: str) -> tuple[Callable[[bytes], Iterable[Any]], bool]:
     """What finds the lines that match, and whether the glob matches all of them."""
     matcher = globs.compiled(pattern).matcher

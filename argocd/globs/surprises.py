@@ -18,7 +18,7 @@ from argocd.charged_re2 import ChargedPattern
 from argocd.globs import Verdict, parsing
 
 # ASCII without \\?*[]{} and zero, said by what it is: the opposite would take 5 ms to compile.
-_PLAIN = r"([\x01-)+->@-Z^-z|~\x7f]*)"
+_PLAIN = r"([\x01-)+->@-Z^-z|~\x7f]*+)"
 _ONE_STAR = re.compile(rf"{_PLAIN}\*{{0,2}}{_PLAIN}")
 """Text around at most one star or pair of them: the only surprise can be that the two sides overlap."""
 _LONG = 300

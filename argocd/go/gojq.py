@@ -8,15 +8,16 @@ from typing import ClassVar
 
 from argocd.budget import remembered, spend
 from argocd.go.jq_tokens import KEYWORDS, JqSyntaxError, JqTokens
+from argocd.shortening import shortened
 
 _LONGEST = 4096
-"""Characters that are read; people write far shorter paths."""
+"""Bytes that are read; people write far shorter paths."""
 _SHORT = 200
 """Characters of what is remembered."""
 _DEEPEST = 100
 """Terms and queries inside each other: two of them take five of the thousand frames that Python has."""
-_STEPS = 2
-"""For a character."""
+_STEPS = 3
+"""For a character: one that is a token of its own takes 45 lines of this reader."""
 _SHOWN = 60
 
 _CONSTANTS = frozenset({"null", "true", "false", "number", "index", ".."})
@@ -59,7 +60,7 @@ class _TooDeepError(Exception):
 @remembered(longest=_SHORT, most=512, most_long=4)
 def path_problem(path: str) -> str:
     """Why Argo CD, which makes `del(path)` of it, cannot compile it; empty where it can, or nobody here can tell."""
-    if len(path) > _LONGEST or "\0" in path:
+    if len(path) > _LONGEST or len(path.encode(errors="replace")) > _LONGEST or "\0" in path:
         return ""
     spend(_STEPS * len(path))
     program = _Program(f"del({path})")
@@ -106,7 +107,7 @@ class _Program(JqTokens):
         # Those with _ in front are gojq's own, and differ from version to version.
         known = declared in _KNOWN or self._counts.get(declared) or declared.startswith("_")
         if not (known or self.undefined):
-            self.undefined = f"{what} not defined: {name[:_SHOWN]}"
+            self.undefined = f"{what} not defined: {shortened(name, _SHOWN)}"
 
     def _enter(self) -> None:
         self._depth += 1

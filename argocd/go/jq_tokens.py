@@ -2,6 +2,8 @@
 
 import re
 
+from argocd.shortening import shortened
+
 _SHOWN = 60
 KEYWORDS = frozenset(
     {"or", "and", "module", "import", "include", "def", "as", "label", "break", "null", "true", "false"}
@@ -31,7 +33,7 @@ class JqSyntaxError(Exception):
 
 
 def _shown(token: str) -> str:
-    return token[:_SHOWN] if token.isprintable() else repr(token)
+    return shortened(token, _SHOWN) if token.isprintable() else repr(token)
 
 
 class JqTokens:

@@ -50,7 +50,8 @@ class Expression:
     unsupported: str = ""
 
 
-@remembered(longest=_LONG, most=512, most_long=4)
+# One that repeats a class a thousand times takes half a megabyte.
+@remembered(longest=_LONG, most=16, most_long=4)
 def compiled(pattern: str) -> Expression:
     spend(len(pattern))
     if found := _READ_DIFFERENTLY.search(pattern):

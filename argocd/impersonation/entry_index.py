@@ -5,7 +5,7 @@ is charged to the review.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Generic, TypeVar
 
 from argocd.budget import spend
@@ -54,7 +54,7 @@ class EntryIndex:
 
     def __init__(self, entries: Sequence[ServiceAccountEntry] = ()) -> None:
         self._simple: _Prefixes[_Prefixes[tuple[int, ServiceAccountEntry]]] = _Prefixes()
-        self._others: list[tuple[int, ServiceAccountEntry]] = []
+        self._others: dict[tuple[str, str], tuple[int, ServiceAccountEntry]] = {}
         self._size = 0
         for entry in entries:
             self.add(entry)
@@ -62,7 +62,7 @@ class EntryIndex:
     def add(self, entry: ServiceAccountEntry) -> None:
         server, namespace = _simple(entry.server), _simple(entry.namespace)
         if server is None or namespace is None:
-            self._others.append((self._size, entry))
+            self._others.setdefault((entry.server, entry.namespace), (self._size, entry))
         else:
             self._simple.setdefault(server, _Prefixes()).setdefault(namespace, (self._size, entry))
         self._size += 1
@@ -70,7 +70,7 @@ class EntryIndex:
     def candidates(self, *, server: str, namespace: str) -> Iterator[ServiceAccountEntry]:
         """The entries that may match this destination, in their order; all others do not."""
         found = sorted(self._found(server, namespace), reverse=True)
-        for order, entry in self._others:
+        for order, entry in self._others.values():
             while found and found[-1][0] < order:
                 yield found.pop()[1]
             yield entry
@@ -79,7 +79,7 @@ class EntryIndex:
     def shadowing(self, entry: ServiceAccountEntry) -> ServiceAccountEntry | None:
         """The first that matches all that this one does; a repetition of it is not meant."""
         found = [one for one in self._found(entry.server, entry.namespace) if not _is_repeated(one[1], entry)]
-        for order, one in self._others:
+        for order, one in self._others.values():
             if (
                 not _is_repeated(one, entry)
                 and covers(one.server, entry.server)
@@ -94,19 +94,23 @@ class EntryIndex:
 
 
 def shadowed(
-    entries: Sequence[ServiceAccountEntry],
+    entries: Sequence[ServiceAccountEntry], *, fresh: Container[int] | None = None
 ) -> Iterator[tuple[ServiceAccountEntry, ServiceAccountEntry]]:
     """Each entry that is never reached, with the one that stands in its way.
 
+    Where there are `fresh` places, one of the two is at one of them: the others are not held against each other.
     What comes after an entry that matches everything is not told one by one.
     """
-    before = EntryIndex()
+    before, fresh_before = EntryIndex(), EntryIndex()
     for entry in entries:
-        if (found := before.shadowing(entry)) is not None:
+        is_fresh = fresh is None or entry.place in fresh
+        if (found := (before if is_fresh else fresh_before).shadowing(entry)) is not None:
             yield entry, found
         if entry.is_catch_all:
             return
         before.add(entry)
+        if is_fresh and fresh is not None:
+            fresh_before.add(entry)
 
 
 def _simple(pattern: str) -> re.Match[str] | None:

@@ -5,15 +5,17 @@ It never raises, whatever the object looks like: objects come from users, and a 
 less than one hopes.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from argocd import names, reading
+from argocd.judging.entries import Entry, added
+from tiphys.redaction import without_userinfo
 
 if TYPE_CHECKING:
-    from argocd.judging.configuration import Configuration
+    from argocd.judging.configuration import Configuration, Role
     from argocd.judging.neighbours import Neighbours
     from argocd.settings.argocd_cm import Settings
 
@@ -64,13 +66,14 @@ class Kind(StrEnum):
 
 
 _CONFIG_MAPS = {kind.value: kind for kind in (Kind.ARGOCD_CM, Kind.RBAC_CM, Kind.PARAMETERS_CM)}
+_OWN_GROUP = f"{names.GROUP}/"
 _OWN = {kind.value: kind for kind in (Kind.PROJECT, Kind.APPLICATION, Kind.APPLICATION_SET)}
 
 
 def kind_of(thing: Object) -> Kind:
     """By which kind of rules an object is judged. A Secret is told by its label: any type but `cluster`, unknown ones too, is judged as a repository."""
     api_version, kind = reading.text(thing, "apiVersion"), reading.text(thing, "kind")
-    if api_version.startswith(f"{names.GROUP}/"):
+    if api_version.startswith(_OWN_GROUP):
         return _OWN.get(kind, Kind.ANY)
     if api_version != "v1":
         return Kind.ANY
@@ -84,16 +87,24 @@ def kind_of(thing: Object) -> Kind:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong: `path` is the field in kubectl's notation, `hint` says what to do."""
+    """One thing that is wrong: `path` is the field in kubectl's notation, `hint` says what to do.
+
+    Whatever quotes a URL quotes it without its credentials: here, so that no way to a reader can forget it.
+    """
 
     rule: str
     path: str
     message: str
     hint: str = ""
 
+    def __post_init__(self) -> None:
+        for name in ("path", "message", "hint"):
+            text = getattr(self, name)
+            if "://" in text and "@" in text:
+                object.__setattr__(self, name, without_userinfo(text))
 
-@dataclass(frozen=True, slots=True)
-class User:
+
+class User(NamedTuple):
     """Who asks; empty in a pipeline, where nobody has asked yet."""
 
     user: str = ""
@@ -139,6 +150,13 @@ class Case:
             fact = self.facts[find] = find(self)
         return fact
 
+    def changed_entries(self, *path: str) -> Sequence[Entry]:
+        """Of the list at that path: those that an update brings, and all where there is no older version."""
+        listed = reading.sequence(self.object, *path)
+        return (
+            list(enumerate(listed)) if self.old is None else added(listed, reading.sequence(self.old, *path))
+        )
+
 
 Check = Callable[[Case], Iterable[Finding]]
 
@@ -164,12 +182,14 @@ class Rule:
     (`spec.roles`, `metadata.annotations[argocd.argoproj.io/hook]`). An update that leaves all of them as
     they were is not judged, nor is a new object without any of the keys where a rule reads only such keys;
     a rule that names no fields is asked every time. `needs` names fields without any of which a rule that reads
-    more is silent too. `neighbours` marks a rule that looks at other objects, which speaks in every profile, by
+    more is silent too. `refused_by_argocd` marks a rule beyond the parity profile of what Argo CD will not take, in a
+    condition, at a sync or at argocd-server: it is said before others. `neighbours` marks a rule that looks at other objects, which speaks in every profile, by
     default warns, and is silent where they are unknown. `opinion` says why a rule is one of the strict profile:
     what works, and is common, although the rule speaks of it. `bad` and `good` are YAML whose last document is judged;
     those before it are in the cluster already, and an older version of the judged object makes it an update.
     Where `mild_when` is true of a case the rule warns instead of denying. `files_only` marks a rule that is asked of
-    files alone: an API server has refused or dropped already what it speaks of.
+    files alone: an API server has refused or dropped already what it speaks of. `roles` names those of a cluster in which
+    it has something to say, and none where that is all of them.
     """
 
     id: str
@@ -183,8 +203,10 @@ class Rule:
     good: str
     check: Check
     needs: tuple[str, ...] = ()
+    refused_by_argocd: bool = False
     neighbours: bool = False
     files_only: bool = False
+    roles: frozenset["Role"] = frozenset()
     mild_when: Callable[[Case], bool] | None = None
     opinion: str = ""
     operations: frozenset[Operation] = frozenset({Operation.CREATE, Operation.UPDATE})

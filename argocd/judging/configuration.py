@@ -155,6 +155,8 @@ class Configuration:
     namespaces: tuple[NamespacePolicy, ...] = ()
     exemptions: tuple[Exemption, ...] = ()
     role: Role = Role.CONTROL_PLANE
+    active_peer: str = field(default="", metadata={"configured": False})
+    """On a standby: who is active instead, as the principal there has recorded it."""
     argocd: ArgoCD = field(default_factory=ArgoCD)
     agents: Agents = field(default_factory=Agents)
     tracking: Tracking = field(default_factory=Tracking)

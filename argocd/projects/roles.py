@@ -59,7 +59,12 @@ def policy_problems(project: str, role: str, policy: str, *, version: Version) -
     return _problems(project, role, policy, version)
 
 
-@remembered(longest=1000, most=4096, length=lambda _project, _role, policy, _version: len(policy))
+# Each may be of any length, and up to three of the answers quote all of them.
+@remembered(
+    longest=600,
+    most=4096,
+    length=lambda project, role, policy, _version: len(project) + len(role) + len(policy),
+)
 def _problems(project: str, role: str, policy: str, version: Version) -> tuple[_Problem, ...]:
     rule = f"invalid policy rule '{policy}'"
     table, *parts = [part.strip(" ") for part in policy.split(",")]
@@ -86,7 +91,7 @@ def _problems(project: str, role: str, policy: str, version: Version) -> tuple[_
     return tuple(problems)
 
 
-@remembered(longest=1000, most=4096)
+@remembered(longest=300, most=4096)
 def group_problem(group: str) -> str:
     name = runes.trim(group)
     if len(name) > 1 and name.startswith('"') and name.endswith('"'):

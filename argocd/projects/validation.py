@@ -3,16 +3,17 @@
 A project that is written with kubectl passes none of these checks in Argo CD: its controllers use it as it is.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import compress
 from typing import Any
 
-from argocd import globs
+from argocd import globs, reading
 from argocd.budget import FINDING, spend
 from argocd.impersonation import derivation
 from argocd.judging.configuration import Version
+from argocd.judging.entries import added
 from argocd.projects import roles, sync_windows
 from argocd.projects.rule_ids import RefusalId
 
@@ -40,9 +41,14 @@ class ValidationProblem:
     code: Code = Code.INVALID_ARGUMENT
 
 
-def validate(project: Mapping[str, Any], *, version: Version) -> list[ValidationProblem]:
-    """Everything that the API server would refuse, in the order in which it would find it."""
-    return _Validation(project, version).problems
+def validate(
+    project: Mapping[str, Any], *, version: Version, old: Mapping[str, Any] | None = None
+) -> list[ValidationProblem]:
+    """Everything that the API server would refuse, in the order in which it would find it.
+
+    Of what the older version has too only that is told which concerns several entries: two that are the same.
+    """
+    return _Validation(project, version, old).problems
 
 
 _Where = tuple[str, int]
@@ -51,11 +57,13 @@ _TEXT = frozenset({str})
 
 
 class _Validation:
-    __slots__ = ("_project", "_version", "problems")
+    __slots__ = ("_old", "_old_roles", "_project", "_version", "problems")
 
-    def __init__(self, project: Mapping[str, Any], version: Version) -> None:
+    def __init__(self, project: Mapping[str, Any], version: Version, old: Mapping[str, Any] | None) -> None:
         self.problems: list[ValidationProblem] = []
         self._version = version
+        self._old = old
+        self._old_roles = _by_name(reading.sequence(old, "spec", "roles"))
         spec = self._mapping(project.get("spec"), "spec")
         metadata = self._mapping(project.get("metadata"), "metadata")
         name = metadata.get("name")
@@ -125,13 +133,21 @@ class _Validation:
                 self._wrong(f"{at}[{index}]", "a text")
         return [value if isinstance(value, str) else "" for value in values]
 
+    def _fresh(self, spec: Mapping[str, Any], key: str) -> Container[int]:
+        """The places of entries that the older version has not."""
+        listed = reading.sequence(spec, key)
+        if self._old is None:
+            return range(len(listed))
+        return {index for index, _ in added(listed, reading.sequence(self._old, "spec", key))}
+
     # -- the checks ------------------------------------------------------------------------------------------
 
     def _destinations(self, spec: Mapping[str, Any]) -> None:
         seen: set[str] = set()
+        fresh = self._fresh(spec, "destinations")
         for where, entry in self._entries(spec, "destinations"):
             name, server, namespace = fields = self._fields(entry, _DESTINATION, where)
-            if _DENIES_ALL in fields:
+            if _DENIES_ALL in fields and where[1] in fresh:
                 for key, value in zip(_DESTINATION, fields, strict=True):
                     if value == _DENIES_ALL:
                         message = f"{key} has an invalid format, '!*'"
@@ -151,9 +167,10 @@ class _Validation:
         repeated = _repeated(urls)
         if not repeated and _DENIES_ALL not in urls:
             return
+        fresh = self._fresh(spec, "sourceRepos")
         for index, url in enumerate(urls):
             where = ("sourceRepos", index)
-            if url == _DENIES_ALL:
+            if url == _DENIES_ALL and index in fresh:
                 message = "source repository has an invalid format, '!*'"
                 self._add("project/source-repo-format", where, "", message)
             if index in repeated:
@@ -162,12 +179,15 @@ class _Validation:
 
     def _roles(self, spec: Mapping[str, Any]) -> None:
         seen: set[str] = set()
+        fresh = self._fresh(spec, "roles")
         for where, role in self._entries(spec, "roles"):
             (name,) = self._fields(role, ("name",), where)
             if name in seen:
                 message = f"role '{name}' already exists"
                 self._add("project/duplicate-role", where, "", message, Code.ALREADY_EXISTS)
             seen.add(name)
+            if where[1] not in fresh:
+                continue
             if problem := roles.role_name_problem(name):
                 self._add("project/role-name", where, ".name", problem)
             self._policies(role, name, where)
@@ -175,28 +195,35 @@ class _Validation:
 
     def _policies(self, role: Mapping[str, Any], name: str, where: _Where) -> None:
         listed = self._texts(role, "policies", where)
-        repeated = _repeated(listed)
+        repeated, before = _repeated(listed), self._before(name, "policies")
         for index, policy in enumerate(listed):
             if index in repeated:
                 message = f"policy '{policy}' already exists for role '{name}'"
                 self._add(
                     "project/duplicate-policy", where, f".policies[{index}]", message, Code.ALREADY_EXISTS
                 )
+            if policy in before:
+                continue
             for rule, problem in roles.policy_problems(self._project, name, policy, version=self._version):
                 self._add(rule, where, f".policies[{index}]", problem)
 
     def _groups(self, role: Mapping[str, Any], name: str, where: _Where) -> None:
         listed = self._texts(role, "groups", where)
-        repeated = _repeated(listed)
+        repeated, before = _repeated(listed), self._before(name, "groups")
         for index, group in enumerate(listed):
             if index in repeated:
                 message = f"group '{group}' already exists for role '{name}'"
                 self._add("project/duplicate-group", where, f".groups[{index}]", message, Code.ALREADY_EXISTS)
-            if problem := roles.group_problem(group):
+            if group not in before and (problem := roles.group_problem(group)):
                 self._add("project/group-name", where, f".groups[{index}]", problem)
+
+    def _before(self, role: str, key: str) -> Container[str]:
+        """What a role of that name had."""
+        return set(reading.texts(self._old_roles.get(role), key))
 
     def _windows(self, spec: Mapping[str, Any]) -> None:
         seen: set[tuple[Any, ...]] = set()
+        fresh = self._fresh(spec, "syncWindows")
         for index, item in enumerate(self._list(spec, "syncWindows")):
             if item is None:
                 continue
@@ -213,6 +240,8 @@ class _Validation:
                 message = f"sync window with {named} already exists"
                 self._add("project/duplicate-sync-window", where, "", message, Code.ALREADY_EXISTS)
             seen.add(identity)
+            if index not in fresh:
+                continue
             for rule, key, problem in sync_windows.field_problems(*fields[:4]):
                 self._add(rule, where, f".{key}", problem, Code.NONE)
             if not any(targets):
@@ -221,14 +250,15 @@ class _Validation:
 
     def _accounts(self, spec: Mapping[str, Any]) -> None:
         seen: set[str] = set()
+        fresh = self._fresh(spec, "destinationServiceAccounts")
         for where, entry in self._entries(spec, "destinationServiceAccounts"):
             server, namespace, account = fields = self._fields(entry, _ACCOUNT, where)
-            wrong = (
+            wrong = where[1] in fresh and (
                 _is_no_plain_glob(server),
                 _is_no_plain_glob(namespace),
                 derivation.is_forbidden(account),
             )
-            if any(wrong):
+            if wrong and any(wrong):
                 found = compress(zip(_ACCOUNT, fields, strict=True), wrong)
                 for key, value in sorted(found, key=_is_found_by_compiling):
                     message = f"{key} has an invalid format, '{value}'"
@@ -238,6 +268,10 @@ class _Validation:
                 message = f"destinationServiceAccount '{target}' already added"
                 self._add("project/duplicate-destination-service-account", where, "", message)
             seen.add(target)
+
+
+def _by_name(roles: Iterable[Any]) -> dict[str, Any]:
+    return {reading.text(role, "name"): role for role in roles}
 
 
 _DESTINATION = ("name", "server", "namespace")

@@ -23,9 +23,8 @@ _CONTENT = ("metadata.name", "metadata.namespace", "metadata.annotations", "spec
 def _agents_project(case: Case) -> str:
     """The agent whose project is judged on the control plane; empty for a native project."""
     configuration = case.surroundings.configuration
-    if configuration.role is not Role.CONTROL_PLANE:
-        return ""
-    return owner_of(case.old, configuration) or owner_for(case.object, case.writer, configuration)
+    earlier = owner_of(case.old, configuration) if case.old is not None else ""
+    return earlier or owner_for(case.object, case.writer, configuration)
 
 
 def _project_name(case: Case, agent: str) -> Iterator[Finding]:
@@ -105,7 +104,7 @@ def _for_agents(case: Case) -> Iterator[tuple[int, str]]:
 
 
 def _account_server(case: Case, entries: Iterable[tuple[int, str]]) -> Iterator[Finding]:
-    if case.surroundings.configuration.role is not Role.CONTROL_PLANE or case.once(_agents_project):
+    if case.once(_agents_project):
         return
     for index, agent in entries:
         yield Finding(
@@ -117,11 +116,8 @@ def _account_server(case: Case, entries: Iterable[tuple[int, str]]) -> Iterator[
 
 
 def _application_project(case: Case) -> Iterator[Finding]:
-    configuration = case.surroundings.configuration
-    if configuration.role is not Role.CONTROL_PLANE:
-        return
     name = reading.text(case.object, "spec", "project")
-    owner = owner_of(case.surroundings.neighbours.project(name), configuration)
+    owner = owner_of(case.surroundings.neighbours.project(name), case.surroundings.configuration)
     namespace = reading.text(case.object, "metadata", "namespace")
     if owner and namespace and namespace != owner:
         yield Finding(
@@ -156,6 +152,7 @@ _protecting = partial(
     profile=Profile.PARITY,
     action=Action.DENY,
     reads=_MARKS,
+    roles=frozenset({Role.CONTROL_PLANE}),
     good=example_project(SETTLED),
 )
 _advising = partial(_protecting, profile=Profile.RECOMMENDED, action=Action.WARN)

@@ -10,6 +10,7 @@ from argocd import names, reading
 from argocd.applications import sync_annotations
 from argocd.globs import Verdict
 from argocd.go import strconv
+from argocd.go.net_url import query_parameter
 from argocd.judging.case import Action, Case, Finding, Kind, Profile, Rule
 from argocd.projects.pattern_lists import in_list
 from argocd.rules import examples
@@ -117,10 +118,10 @@ def _hook_lifetime(case: Case) -> Iterator[Finding]:
 
 def _too_large(case: Case) -> Iterator[Finding]:
     metadata = reading.mapping(case.object, "metadata")
-    if not reading.text(case.object, "kind") or not reading.text(case.object, "apiVersion"):
-        return  # Values, a lock file: nobody applies it.
     if metadata.get("uid"):
         return  # It is stored: whoever applied it found a way.
+    if not reading.text(case.object, "kind") or not reading.text(case.object, "apiVersion"):
+        return  # Values, a lock file: nobody applies it.
     annotations = reading.mapping(metadata, "annotations")
     if _size(case.object) + _annotations_size(annotations) <= MAX_ANNOTATIONS:
         return
@@ -164,10 +165,16 @@ def _fails_open(case: Case) -> bool:
     if case.kind not in _ARGOCD_KINDS:
         return True
     namespace = reading.text(case.object, "metadata", "namespace")
-    if namespace in {"", case.surroundings.configuration.argocd.namespace}:
+    if namespace in {"", case.surroundings.configuration.argocd.namespace} or _is_agents(namespace, case):
         return False
     enabled = case.surroundings.settings.application_namespaces
     return enabled is None or in_list(enabled, namespace) is not Verdict.YES
+
+
+def _is_agents(namespace: str, case: Case) -> bool:
+    """By the Secret of its cluster: an agent's namespace has its name. The label that the entry goes by is not known here."""
+    clusters = case.surroundings.neighbours.clusters_by_name(namespace) or ()
+    return any(query_parameter(cluster.server, names.AGENT_QUERY_PARAMETER) for cluster in clusters)
 
 
 _ARGOCD_KINDS = frozenset({Kind.PROJECT, Kind.APPLICATION, Kind.APPLICATION_SET})
@@ -207,7 +214,7 @@ TOO_COSTLY = _any_object(
         "Work on an object is counted in steps: globs held against texts, entries compared, expressions compiled. "
         "A review that has used up limits.review-steps (a million; a large ordinary object takes a tenth) ends with "
         "what it has found. Argo CD's kinds are then refused where Argo CD reads them; other objects, about which the "
-        "API server would not wait for an answer either, get a warning. On updates only what changed is counted."
+        "API server would not wait for an answer either, get a warning. On updates only entries that changed are counted, and a few steps for each of the others."
     ),
     bad=_limited("/^shop-[a-z]{1,400}$/"),
     good=_limited("/^shop-[a-z]{1,40}$/"),

@@ -10,6 +10,7 @@ from argocd.applications import sources
 from argocd.judging.case import Action, Case, Finding, Kind, Profile, Rule
 from argocd.rules import examples
 from argocd.settings import git_urls
+from argocd.shortening import shortened
 
 _SOURCES = ("spec.source", "spec.sources", "spec.sourceHydrator")
 _REFERENCE = re.compile(r"(\$[A-Za-z0-9_-]+)/")
@@ -19,6 +20,11 @@ _BRANCHES = frozenset({"HEAD", "main", "master", "develop", "trunk"})
 _HEAD = "HEAD"
 _IN_A_RANGE = re.compile(r"[=<>!~^|,-]+|[=<>!~^|,]*v?[0-9xX*].*")
 """A word of a range of versions, such as >= 1.2 <2, or 1.2 - 1.4.5 || 2.x."""
+_CONSTRAINT = re.compile(
+    r"(?:=|==|!=|>|<|>=|=>|<=|=<|~|~>|\^)?v?[0-9xX*]+(?:\.[0-9xX*]+){0,2}(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?"
+)
+_OF_A_RANGE = re.compile(r"[=<>!~^*,|\s]")
+"""What no version and no tag of a registry has."""
 _PLACES = ("jsonPointers", "jqPathExpressions", "managedFieldsManagers")
 _SHOWN = 100
 
@@ -75,7 +81,7 @@ def _source_path(case: Case) -> Iterator[Finding]:
             yield Finding(
                 "application/source-path",
                 at,
-                f"{path[:_SHOWN]}: {reason}",
+                f"{shortened(path, _SHOWN)}: {reason}",
                 "Write the folder's path from the repository's root, without a leading /; . is the root itself.",
             )
 
@@ -89,7 +95,7 @@ def _repo_url(case: Case) -> Iterator[Finding]:
             yield Finding(
                 "application/repo-url",
                 path,
-                f"{url[:_SHOWN]!r}: {reason}",
+                f"{shortened(url, _SHOWN)!r}: {reason}",
                 "Write https://host/path, ssh://git@host/path, git@host:path, or oci://host/path.",
             )
 
@@ -103,7 +109,7 @@ def _source_revision(case: Case) -> Iterator[Finding]:
         yield Finding(
             "application/source-revision",
             path,
-            f"unable to resolve {revision[:_SHOWN]!r} to a commit SHA: no branch or tag has blanks",
+            f"unable to resolve {shortened(revision, _SHOWN)!r} to a commit SHA: no branch or tag has blanks",
             "Write the branch, tag or commit without them.",
         )
 
@@ -123,7 +129,7 @@ def _destination_namespace(case: Case) -> Iterator[Finding]:
         yield Finding(
             "application/destination-namespace",
             "spec.destination.namespace",
-            f"no namespace can be called {namespace[:_SHOWN]!r}",
+            f"no namespace can be called {shortened(namespace, _SHOWN)!r}",
             "A namespace's name has up to 63 lower-case letters, digits and -, and no - at its ends.",
         )
 
@@ -141,7 +147,17 @@ def _destination_server(case: Case) -> Iterator[Finding]:
 def _chart_version(case: Case) -> Iterator[Finding]:
     for path, source in sources.plain_sources(_spec(case)):
         revision = reading.text(source, "targetRevision")
-        if not reading.text(source, "chart") or not (revision in _BRANCHES or revision.startswith("refs/")):
+        if not reading.text(source, "chart"):
+            continue
+        if _OF_A_RANGE.search(revision) and not _is_range(revision):
+            yield Finding(
+                "application/chart-version",
+                f"{path}.targetRevision",
+                f"{shortened(revision, _SHOWN)!r} is no range of versions, and no version is called so",
+                "Write comparisons with a version each, such as >=1.2 <2.0.0, 1.2.* or ^1.2 || ^2.",
+            )
+            continue
+        if not (revision in _BRANCHES or revision.startswith("refs/")):
             continue
         # A registry may have a tag with a branch's name; an index of charts has versions alone.
         if revision != _HEAD and not reading.text(source, "repoURL").startswith(("http://", "https://")):
@@ -149,9 +165,19 @@ def _chart_version(case: Case) -> Iterator[Finding]:
         yield Finding(
             "application/chart-version",
             f"{path}.targetRevision",
-            f"a chart has versions and no branches, so {revision[:_SHOWN]} cannot be found",
+            f"a chart has versions and no branches, so {shortened(revision, _SHOWN)} cannot be found",
             "Write a version of the chart, or a range such as 1.2.* or * for the newest.",
         )
+
+
+def _is_range(text: str) -> bool:
+    """As Masterminds' semver reads it: alternatives, in them comparisons that all hold, or `1.2 - 1.4`."""
+    for alternative in text.split("||"):
+        words = " ".join(alternative.replace(",", " ").split()).replace(" - ", " ")
+        compared = re.sub(r"([=<>!~^]) ", r"\1", words).split()
+        if not compared or not all(map(_CONSTRAINT.fullmatch, compared)):
+            return False
+    return True
 
 
 def _ignore_differences(case: Case) -> Iterator[Finding]:
@@ -168,7 +194,7 @@ def _ignore_differences(case: Case) -> Iterator[Finding]:
 def _ignores_nothing(entry: Any) -> Iterator[tuple[str, str]]:
     group = reading.text(entry, "group")
     if "/" in group:
-        yield ".group", f"{group[:_SHOWN]} has a version, and a group has none"
+        yield ".group", f"{shortened(group, _SHOWN)} has a version, and a group has none"
     if not any(reading.sequence(entry, key) for key in _PLACES):
         yield "", f"none of {', '.join(_PLACES)} is set"
     for index, pointer in enumerate(reading.sequence(entry, "jsonPointers")):
@@ -176,9 +202,9 @@ def _ignores_nothing(entry: Any) -> Iterator[tuple[str, str]]:
             continue
         at = f".jsonPointers[{index}]"
         if not pointer.startswith("/"):
-            yield at, f"{pointer[:_SHOWN]!r} is no JSON pointer, which begins with /"
+            yield at, f"{shortened(pointer, _SHOWN)!r} is no JSON pointer, which begins with /"
         elif "*" in pointer.split("/"):
-            yield at, f"a JSON pointer knows no *, only the position in a list ({pointer[:_SHOWN]})"
+            yield at, f"a JSON pointer knows no *, only the position in a list ({shortened(pointer, _SHOWN)})"
 
 
 _refused = partial(
@@ -186,6 +212,7 @@ _refused = partial(
     kinds=frozenset({Kind.APPLICATION}),
     profile=Profile.RECOMMENDED,
     action=Action.DENY,
+    refused_by_argocd=True,
     good=examples.application(),
 )
 
@@ -275,7 +302,8 @@ RULES: tuple[Rule, ...] = (
         title="A chart has a version",
         explanation=(
             "Helm repositories hold versions of charts; HEAD and branches belong to Git. In registries only HEAD is "
-            "refused, because a tag may be called like a branch."
+            "refused, because a tag may be called like a branch. A range that cannot be read is looked for as the name of "
+            "a version, and none is called so."
         ),
         bad=_source("repoURL: https://charts.example.com, chart: shop, targetRevision: HEAD"),
         good=_source("repoURL: https://charts.example.com, chart: shop, targetRevision: 1.2.*"),
@@ -284,6 +312,7 @@ RULES: tuple[Rule, ...] = (
     _refused(
         id="application/ignore-differences",
         action=Action.WARN,
+        refused_by_argocd=False,
         reads=("spec.ignoreDifferences",),
         title="What is to be ignored can be found",
         explanation=(

@@ -180,6 +180,7 @@ RULES: tuple[Rule, ...] = (
     ),
     _recommended(
         id="application/path-and-chart",
+        refused_by_argocd=True,
         reads=("spec.source.path", "spec.source.chart", "spec.sources", "spec.sourceHydrator"),
         title="A source has a path or a chart",
         explanation="With a chart the repository is a Helm repository, which has no paths.",

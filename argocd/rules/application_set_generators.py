@@ -4,12 +4,20 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from argocd import kubernetes_names, reading
+import re2
+
+from argocd import charged_yaml, kubernetes_names, reading
 from argocd.applications import application_sets, parameters, templates
+from argocd.charged_re2 import ChargedPattern
 from argocd.judging.case import Action, Case, Finding, Kind, Profile, Rule
 from argocd.rules import examples
-from tiphys import safe_yaml
+from argocd.shortening import shortened
 
+_FILTERS = {
+    "scmProvider": ("repositoryMatch", "labelMatch", "branchMatch"),
+    "pullRequest": ("branchMatch", "targetBranchMatch", "titleMatch"),
+}
+"""Fields of filters that are expressions."""
 _ID = "applicationset/generator-incomplete"
 _SHOWN = 60
 _OPERATORS = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
@@ -48,8 +56,8 @@ def _elements(path: str, generator: Mapping[str, Any]) -> Iterator[Finding]:
     if not text or application_sets.is_templated(text):
         return
     try:
-        elements = safe_yaml.load(text)
-    except safe_yaml.YamlError as error:
+        elements = charged_yaml.load(text)
+    except charged_yaml.YamlError as error:
         problem = f"is no YAML: {error}"
     else:
         if elements is None or (
@@ -63,6 +71,30 @@ def _elements(path: str, generator: Mapping[str, Any]) -> Iterator[Finding]:
         f"the text {problem}",
         "Write a list with one mapping for each application.",
     )
+
+
+def _filters(case: Case) -> Iterator[Finding]:
+    for path, generator in application_sets.all_generators(reading.mapping(case.object, "spec")):
+        for kind, keys in _FILTERS.items():
+            for index, entry in enumerate(reading.sequence(generator, kind, "filters")):
+                for key in keys:
+                    text = reading.text(entry, key)
+                    if not application_sets.is_templated(text) and (reason := _expression_problem(text)):
+                        yield Finding(
+                            "applicationset/filter",
+                            f"{path}.{kind}.filters[{index}].{key}",
+                            f"error compiling regexp {shortened(text, _SHOWN)!r}: {reason}",
+                            "Correct the expression; its syntax is RE2's.",
+                        )
+
+
+def _expression_problem(text: str) -> str:
+    try:
+        ChargedPattern(text)
+    except re2.error as error:
+        reason = error.args[0].decode(errors="replace")
+        return "" if "too large" in reason else reason  # Go has no such limit
+    return ""
 
 
 def _selectors(case: Case) -> Iterator[tuple[str, Any]]:
@@ -90,7 +122,7 @@ def _selector(case: Case) -> Iterator[Finding]:
 def _key_problem(key: Any) -> str:
     if not isinstance(key, str) or application_sets.is_templated(key) or kubernetes_names.is_label_key(key):
         return ""
-    return f"{key[:_SHOWN]!r} is no key of a label"
+    return f"{shortened(key, _SHOWN)!r} is no key of a label"
 
 
 def _operator(at: str, expression: Any) -> Iterator[Finding]:
@@ -140,7 +172,7 @@ def _merge_keys(case: Case) -> Iterator[Finding]:
         yield Finding(
             "applicationset/merge-keys",
             path,
-            f"the parameters from a generator were not unique by the given mergeKeys: {key[:_SHOWN]} is there twice",
+            f"the parameters from a generator were not unique by the given mergeKeys: {shortened(key, _SHOWN)} is there twice",
             "Make the elements differ in the mergeKeys, or add the key in which they do.",
         )
 
@@ -150,10 +182,19 @@ _refused = partial(
     kinds=frozenset({Kind.APPLICATION_SET}),
     profile=Profile.RECOMMENDED,
     action=Action.DENY,
+    refused_by_argocd=True,
     good=examples.application_set(),
 )
 
 _MERGE = "- merge: {{mergeKeys: [env], generators: [{{list: {{elements: [{first}]}}}}, {{list: {{elements: [{second}]}}}}]}}"
+
+
+def _scm(condition: str) -> str:
+    return examples.application_set(
+        generators=f"- scmProvider: {{github: {{organization: shop}}, filters: [{{{condition}}}]}}",
+        name="'shop-{{.repository}}'",
+    )
+
 
 RULES: tuple[Rule, ...] = (
     _refused(
@@ -169,6 +210,15 @@ RULES: tuple[Rule, ...] = (
         ),
         good=examples.application_set(generators='- list: {elementsYaml: "[{env: test}, {env: live}]"}'),
         check=_incomplete,
+    ),
+    _refused(
+        id="applicationset/filter",
+        reads=("spec.generators",),
+        title="A filter's expression compiles",
+        explanation="With one that does not, the generator fails and no application is created, updated or deleted.",
+        bad=_scm("repositoryMatch: '(shop'"),
+        good=_scm("repositoryMatch: '^shop'"),
+        check=_filters,
     ),
     _refused(
         id="applicationset/selector",

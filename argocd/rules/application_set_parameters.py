@@ -12,6 +12,7 @@ from argocd.budget import spend
 from argocd.go.text_template import Variable
 from argocd.judging.case import Action, Case, Finding, Kind, Profile, Rule
 from argocd.rules import examples
+from argocd.shortening import shortened
 from argocd.spelling import nearest
 
 _MOST = 50
@@ -38,7 +39,7 @@ def _unknown_parameters(case: Case) -> Iterator[Finding]:
     reader = case.once(parameters.reader_of)
     sets = [known for one in found for known in one.sets or ()]
     known = {key for one in sets for key in one}
-    shown = [key[:_SHOWN] for key in sorted(known)[:_COMPARED]]
+    shown = [shortened(key, _SHOWN) for key in sorted(known)[:_COMPARED]]
     template = reading.mapping(spec, "template")
     texts = templates.texts(template, "spec.template") if reader.go else templates.identity_texts(spec)
     for path, text in sorted(texts):
@@ -119,6 +120,7 @@ _refused = partial(
     kinds=frozenset({Kind.APPLICATION_SET}),
     profile=Profile.RECOMMENDED,
     action=Action.DENY,
+    refused_by_argocd=True,
 )
 
 _FOLDERS = examples.application_set(

@@ -49,6 +49,7 @@ _neighbour = partial(
     Rule,
     kinds=frozenset({Kind.APPLICATION_SET}),
     action=Action.WARN,
+    refused_by_argocd=True,
     profile=Profile.RECOMMENDED,
     neighbours=True,
     reads=("spec.generators",),

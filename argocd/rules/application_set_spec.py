@@ -223,6 +223,7 @@ _refused = partial(
     kinds=frozenset({Kind.APPLICATION_SET}),
     profile=Profile.RECOMMENDED,
     action=Action.DENY,
+    refused_by_argocd=True,
     good=examples.application_set(),
 )
 

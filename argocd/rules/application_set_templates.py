@@ -7,14 +7,14 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any
 
-from argocd import kubernetes_names, reading
+from argocd import charged_yaml, kubernetes_names, reading
 from argocd.applications import application_sets, fields, parameters, templates
 from argocd.applications.template_functions import FUNCTIONS
 from argocd.go.text_template import Computed, Piece, Variable
 from argocd.judging.case import Action, Case, Finding, Kind, Profile, Rule
 from argocd.rules import examples
+from argocd.shortening import shortened
 from argocd.spelling import nearest
-from tiphys import safe_yaml
 
 _OPTIONS = frozenset(f"missingkey={word}" for word in ("default", "invalid", "zero", "error"))
 _MOST = 50
@@ -77,7 +77,7 @@ def _switched_off(case: Case) -> Iterator[Finding]:
                 yield Finding(
                     "applicationset/go-template-off",
                     path,
-                    f"{{{{{tag[:60]}}}}} is a Go template, and without goTemplate it stays as it is written",
+                    f"{{{{{shortened(tag, 60)}}}}} is a Go template, and without goTemplate it stays as it is written",
                     "Set spec.goTemplate to true, or write a parameter's name alone.",
                 )
                 break
@@ -132,8 +132,8 @@ def _filled(piece: Piece, *, go: bool) -> str:
 
 def _patch_problems(text: str, *, version: fields.Version) -> Iterator[str]:
     try:
-        patch = safe_yaml.load(text)
-    except safe_yaml.YamlError as error:
+        patch = charged_yaml.load(text)
+    except charged_yaml.YamlError as error:
         yield f"the patch is not YAML: {error}"
         return
     if patch is not None and not isinstance(patch, Mapping):
@@ -172,12 +172,16 @@ def _name_invalid(case: Case) -> Iterator[Finding]:
 def _name_problem(name: Any) -> str:
     if isinstance(name, templates.Unknown):
         written = next((part for part in name.parts if part and _NOT_IN_A_NAME.search(part)), "")
-        return f"{written[:60]!r} is part of every name, and Kubernetes takes no such name" if written else ""
+        return (
+            f"{shortened(written, 60)!r} is part of every name, and Kubernetes takes no such name"
+            if written
+            else ""
+        )
     if not name:
         return "the application's name would be empty"
     if kubernetes_names.is_dns_subdomain(name):
         return ""
-    return f"the application would be called {name[:253]!r}, and Kubernetes takes no such name"
+    return f"the application would be called {shortened(name, 253)!r}, and Kubernetes takes no such name"
 
 
 _refused = partial(
@@ -185,6 +189,7 @@ _refused = partial(
     kinds=frozenset({Kind.APPLICATION_SET}),
     profile=Profile.RECOMMENDED,
     action=Action.DENY,
+    refused_by_argocd=True,
     good=examples.application_set(),
 )
 

@@ -8,9 +8,11 @@ from argocd.applications import destinations, sources
 from argocd.applications.sources import SourceProblem
 from argocd.go import net_url
 from argocd.judging.case import Action, Case, Finding, Kind, Profile, Rule
+from argocd.judging.configuration import Version
 from argocd.rules import examples
 
 _SOURCES = ("spec.sources", "spec.sourceHydrator")
+_MANAGED_BY_URL_SINCE: Version = (3, 3)
 
 
 def _findings(rule: str, problems: Iterable[SourceProblem], hint: str) -> Iterator[Finding]:
@@ -112,6 +114,8 @@ def _source_name_repeated(case: Case) -> Iterator[Finding]:
 
 
 def _managed_by_url(case: Case) -> Iterator[Finding]:
+    if case.surroundings.configuration.argocd.version < _MANAGED_BY_URL_SINCE:
+        return
     url = reading.text(case.object, "metadata", "annotations", names.MANAGED_BY_URL)
     if url and net_url.scheme(url) not in {"http", "https"}:
         yield Finding(
@@ -263,7 +267,10 @@ RULES: tuple[Rule, ...] = (
         id="application/managed-by-url",
         reads=(f"metadata.annotations[{names.MANAGED_BY_URL}]",),
         title="The managed-by address is a web address",
-        explanation="Argo CD's web pages link to it, so it must begin with http:// or https://.",
+        explanation=(
+            "Argo CD's web pages link to it, so it must begin with http:// or https://. Releases before 3.3 do not know "
+            "the annotation, and nothing is said for them."
+        ),
         bad=examples.application(metadata=f"annotations: {{{names.MANAGED_BY_URL}: argocd.example.com}}"),
         good=examples.application(
             metadata=f"annotations: {{{names.MANAGED_BY_URL}: 'https://argocd.example.com'}}",

@@ -232,6 +232,7 @@ RULES: tuple[Rule, ...] = (
     _recommended(
         id="application/retry-backoff",
         action=Action.DENY,
+        refused_by_argocd=True,
         reads=("spec.syncPolicy.retry.backoff",),
         title="A backoff is a duration",
         explanation=(

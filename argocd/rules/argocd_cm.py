@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from argocd import names, reading
+from argocd import charged_yaml, names, reading
 from argocd.judging.case import Action, Case, Finding, Kind, Operation, Profile, Rule
 from argocd.judging.configuration import Behaviour, TrackingFormat
 from argocd.rules import examples
@@ -16,7 +16,7 @@ from argocd.settings.argocd_cm import (
     read_settings,
 )
 from argocd.settings.keys import keys_of
-from tiphys import safe_yaml
+from argocd.tracking.marks import INSTALLATION_ID_FIXED
 
 _SWITCHES = tuple(key for key, known in keys_of(names.ARGOCD_CM).exact.items() if known.form == "switch")
 _YAML_KEYS: Mapping[str, type] = {
@@ -117,8 +117,8 @@ def _unreadable(case: Case) -> Iterator[Finding]:
 
 def _is_yaml(text: str, wanted: type) -> bool:
     try:
-        loaded = safe_yaml.load(text)
-    except safe_yaml.YamlError:
+        loaded = charged_yaml.load(text)
+    except charged_yaml.YamlError:
         return False
     return loaded is None or isinstance(loaded, wanted)
 
@@ -128,7 +128,17 @@ def _installation_id(case: Case) -> Iterator[Finding]:
         return
     before = reading.text(_data(case.old), names.INSTALLATION_ID_KEY)
     after = reading.text(_data(case.object), names.INSTALLATION_ID_KEY)
-    if before != after:
+    configuration = case.surroundings.configuration
+    if read_settings(case.object, configuration=configuration).tracking_method is TrackingMethod.LABEL:
+        return  # Argo CD reads no id then
+    if before and not after and configuration.argocd.version >= INSTALLATION_ID_FIXED:
+        yield Finding(
+            "settings/installation-id",
+            _at(names.INSTALLATION_ID_KEY),
+            "without an installation id the objects of other installations count as this one's too, and may be pruned",
+            "Keep the id while another Argo CD manages one of the same clusters.",
+        )
+    elif before != after:
         noted = not (before and after) or before in former_installation_ids(case.object)
         note = (
             ""
@@ -261,7 +271,10 @@ RULES: tuple[Rule, ...] = (
         action=Action.WARN,
         reads=(_at(names.INSTALLATION_ID_KEY),),
         title="The installation id stays",
-        explanation="The id is written beside every tracking id; objects with another one are not Argo CD's own.",
+        explanation=(
+            "The id is written beside every tracking id; objects with another one are not Argo CD's own. With the "
+            "method label Argo CD neither writes nor reads it."
+        ),
         bad=_NAMED + _cm(names.INSTALLATION_ID_KEY, "west"),
         good=_NAMED + _cm(names.INSTALLATION_ID_KEY, "east"),
         check=_installation_id,
@@ -272,7 +285,10 @@ RULES: tuple[Rule, ...] = (
         action=Action.WARN,
         reads=(_at(names.INSTANCE_LABEL_KEY),),
         title="The instance label stays",
-        explanation="With the methods label and annotation+label the key decides which objects belong to an application.",
+        explanation=(
+            "With the method label the key decides which objects belong to an application. With annotation+label it is "
+            "written for other tools, and the annotation decides."
+        ),
         bad=_cm(names.INSTANCE_LABEL_KEY, names.INSTANCE_LABEL)
         + examples.BEFORE
         + _cm(names.INSTANCE_LABEL_KEY, "argocd.argoproj.io/instance"),

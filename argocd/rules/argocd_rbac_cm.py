@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 
-from argocd import names, reading
+from argocd import charged_yaml, names, reading
 from argocd.go import runes
 from argocd.judging.case import Action, Case, Finding, Kind, Profile, Rule
 from argocd.rules import examples
@@ -11,8 +11,8 @@ from argocd.rules.config_map_data import at, data_of, first
 from argocd.settings import rbac, value_forms
 from argocd.settings.casbin import BUILT_IN_ROLES, EFFECTS, PolicyLine, policy_keys, policy_lines
 from argocd.settings.rbac import MatchMode, Permission, Roles
+from argocd.shortening import shortened
 from argocd.spelling import did_you_mean
-from tiphys import safe_yaml
 
 _LONGEST = 120
 """Characters of a line that a message repeats."""
@@ -35,12 +35,17 @@ def _roles(case: Case) -> Roles:
     return rbac.roles_of(case.once(_lines), default=reading.text(data_of(case.object), rbac.DEFAULT_KEY))
 
 
+def _roles_before(case: Case) -> Roles:
+    before = data_of(case.old)
+    return rbac.roles_of(policy_lines(before), default=reading.text(before, rbac.DEFAULT_KEY))
+
+
 def _told(rule: str, line: PolicyLine, message: str, hint: str) -> Finding:
     return Finding(rule, at(line.key), f"line {line.number}: {message}", hint)
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return text if len(text) <= _LONGEST else f"{shortened(text, _LONGEST)}…"
 
 
 def _policy_line(case: Case) -> Iterator[Finding]:
@@ -101,19 +106,22 @@ def _project(case: Case) -> Iterator[Finding]:
             yield _told("rbac/project", permission.line, said, "Correct the name, or create the project.")
 
 
-def _role(case: Case) -> Iterator[Finding]:
-    old = data_of(case.old)
-    before = rbac.roles_of(policy_lines(old), default=reading.text(old, rbac.DEFAULT_KEY))
-    roles = case.once(_roles)
-    known = {*dict(before.unassigned()), *dict(before.undefined())}
-    for role, line in roles.unassigned():
+def _unassigned_role(case: Case) -> Iterator[Finding]:
+    known = dict(case.once(_roles_before).unassigned())
+    for role, line in case.once(_roles).unassigned():
         if role not in known:
-            said = f"nobody has {value_forms.shown(role)}: no line g, SUBJECT, {role[:_LONGEST]} gives it"
-            yield _told("rbac/role", line, said, "Give the role to a user or a group, or remove its lines.")
+            said = f"nobody has {value_forms.shown(role)}: no line g, SUBJECT, {shortened(role, _LONGEST)} gives it"
+            hint = "Give the role to a user or a group, or remove its lines."
+            yield _told("rbac/unassigned-role", line, said, hint)
+
+
+def _role(case: Case) -> Iterator[Finding]:
+    known = dict(case.once(_roles_before).undefined())
+    roles = case.once(_roles)
     for role, line in roles.undefined():
         if role not in known:
             near = did_you_mean(role, {*BUILT_IN_ROLES, *list(roles.defined)[:_LONGEST]})
-            said = f"{value_forms.shown(role)} may do nothing: no line begins with p, {role[:_LONGEST]}{near}"
+            said = f"{value_forms.shown(role)} may do nothing: no line begins with p, {shortened(role, _LONGEST)}{near}"
             yield _told("rbac/role", line, said, "Correct the role's name, or write what it may do.")
 
 
@@ -153,8 +161,8 @@ def _scopes(case: Case) -> Iterator[Finding]:
 
 def _is_list_of_texts(text: str) -> bool:
     try:
-        loaded = safe_yaml.load(text)
-    except safe_yaml.YamlError:
+        loaded = charged_yaml.load(text)
+    except charged_yaml.YamlError:
         return False
     return loaded is None or (isinstance(loaded, list) and all(isinstance(one, str) for one in loaded))
 
@@ -228,14 +236,28 @@ RULES: tuple[Rule, ...] = (
     _rule(
         id="rbac/role",
         action=Action.WARN,
-        title="Roles may do something, and somebody has them",
+        title="Roles that somebody has may do something",
         explanation=(
-            "A role that no line `g` gives to anybody and that is not policy.default has no effect, and neither has a "
-            "role that is given away without a line `p` for it. role:admin and role:readonly are built in."
+            "A role that is given away without a line `p` for it has no effect; mostly its name is misspelt. role:admin "
+            "and role:readonly are built in."
         ),
-        bad=_cm("p, role:ops, applications, sync, shop/*, allow"),
+        bad=_cm("p, role:ops, applications, sync, shop/*, allow", _OPS, "g, night-shift, role:op"),
         good=_sync(),
         check=lambda case: first(_role(case)),
+    ),
+    _rule(
+        id="rbac/unassigned-role",
+        profile=Profile.STRICT,
+        action=Action.WARN,
+        title="Somebody has every role",
+        explanation=(
+            "A role that no line `g` gives to anybody and that is not policy.default has no effect, whatever its lines "
+            "permit."
+        ),
+        opinion="Every seventh policy prepares roles for groups that are to come, and nothing is wrong with it.",
+        bad=_cm("p, role:ops, applications, sync, shop/*, allow"),
+        good=_sync(),
+        check=lambda case: first(_unassigned_role(case)),
     ),
     _rule(
         id="rbac/default",

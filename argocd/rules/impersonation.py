@@ -2,19 +2,21 @@
 
 from collections.abc import Iterable, Iterator
 
-from argocd import names
+from argocd import names, reading
 from argocd.globs.covering import is_literal
 from argocd.impersonation import derivation
 from argocd.impersonation.accounts import account_of
 from argocd.impersonation.derivation import ServiceAccountEntry, entries_of
 from argocd.impersonation.entry_index import shadowed
 from argocd.judging.case import Action, Case, Finding, Kind, Profile, Rule, SharedLook
+from argocd.judging.entries import is_reordered
 from argocd.judging.memo import Remembered
 from argocd.kubernetes_names import is_account
 from argocd.rules import examples
 from argocd.rules.project_rule import noticed
 
 ENTRIES = "spec.destinationServiceAccounts"
+_LISTED = ("spec", "destinationServiceAccounts")
 _KUBE_SYSTEM = "kube-system"
 
 
@@ -23,8 +25,17 @@ def own_entries(case: Case) -> tuple[ServiceAccountEntry, ...]:
     return entries_of(case.object)
 
 
+@Remembered
+def _changed(case: Case) -> Iterable[ServiceAccountEntry]:
+    entries = case.once(own_entries)
+    if case.old is None:
+        return entries
+    places = {index for index, _ in case.changed_entries(*_LISTED)}
+    return [entry for entry in entries if entry.place in places]
+
+
 def _account_name(case: Case) -> Iterator[Finding]:
-    for entry in case.once(own_entries):
+    for entry in case.once(_changed):
         # What is forbidden Argo CD refuses itself.
         if not is_account(entry.account) and not derivation.is_forbidden(entry.account):
             user = derivation.user_of(entry.account, namespace="NAMESPACE")
@@ -38,7 +49,7 @@ def _account_name(case: Case) -> Iterator[Finding]:
 
 @Remembered
 def _odd_servers(case: Case) -> Iterator[tuple[ServiceAccountEntry, str]]:
-    for entry in case.once(own_entries):
+    for entry in case.once(_changed):
         if problem := _server_problem(entry.server):
             yield entry, problem
 
@@ -82,7 +93,13 @@ def _catch_all(case: Case) -> Iterator[Finding]:
 
 
 def _shadowed(case: Case) -> Iterator[Finding]:
-    for entry, one in shadowed(case.once(own_entries)):
+    """By what this update brings: which entry comes first counts, so that another order makes all of them new."""
+    fresh = None
+    if case.old is not None and not is_reordered(
+        reading.sequence(case.object, *_LISTED), reading.sequence(case.old, *_LISTED)
+    ):
+        fresh = {entry.place for entry in case.once(_changed)}
+    for entry, one in shadowed(case.once(own_entries), fresh=fresh):
         yield Finding(
             "impersonation/shadowed-entry",
             entry.path,
@@ -93,7 +110,7 @@ def _shadowed(case: Case) -> Iterator[Finding]:
 
 def _control_plane(case: Case) -> Iterator[Finding]:
     argocd_namespace = case.surroundings.configuration.argocd.namespace
-    for entry in case.once(own_entries):
+    for entry in case.once(_changed):
         namespace, name = account_of(entry)
         if namespace in {argocd_namespace, _KUBE_SYSTEM}:
             yield Finding(

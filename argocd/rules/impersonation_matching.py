@@ -1,6 +1,6 @@
 """Applications and destinations that no account to sync with was named for, and accounts that are missing."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from argocd import names, reading
@@ -11,13 +11,18 @@ from argocd.impersonation.accounts import account_of
 from argocd.impersonation.derivation import AccountOutcome, ServiceAccountEntry, entries_of
 from argocd.impersonation.entry_index import EntryIndex
 from argocd.judging import writers
-from argocd.judging.case import Action, Case, Finding, Kind, Profile, Rule
+from argocd.judging.case import Action, Case, Finding, Kind, Profile, Rule, SharedLook
 from argocd.judging.configuration import Behaviour
 from argocd.judging.memo import Remembered
+from argocd.judging.ratchet import differs
 from argocd.kubernetes_names import is_dns_label, is_dns_subdomain
 from argocd.projects.global_projects import global_projects_of
 from argocd.rules import examples
 from argocd.rules.impersonation import ENTRIES, own_entries, project_with
+
+_Place = tuple[int, str, str, str]
+"""The index of a destination, its server or its cluster's name, and its namespace."""
+_ALL: _Place = (-1, "", "", "")
 
 
 def _needs_accounts(case: Case) -> bool:
@@ -43,10 +48,9 @@ def _all_entries(project: Mapping[str, Any], case: Case) -> tuple[ServiceAccount
     return (*own, *(entry for one in added for entry in entries_of(one)))
 
 
-def _destination_without_account(case: Case) -> Iterator[Finding]:
+def _destination_without_account(case: Case, places: Iterable[_Place]) -> Iterator[Finding]:
     entries = _all_entries(case.object, case) if _needs_accounts(case) else None
-    allowed = reading.sequence(case.object, "spec", "destinations")
-    if entries is None or not allowed:
+    if entries is None:
         return
     hint = "Add an entry for it, here or in a global project; the last one may be a catch-all."
     rule = "impersonation/destination-without-account"
@@ -56,8 +60,8 @@ def _destination_without_account(case: Case) -> Iterator[Finding]:
         return
     own = case.once(own_entries)
     (index,) = case.once(_own_index) if len(entries) == len(own) else (EntryIndex(entries),)
-    for place, literal, name, namespace in case.once(_exact_destinations):
-        server = literal or _server_named(name, case)
+    for place, literal, name, namespace in places:
+        server = literal or (_server_named(name, case) if name else "")
         if not server:
             continue
         found = derivation.derive(
@@ -77,9 +81,21 @@ def _own_index(case: Case) -> Iterator[EntryIndex]:
 
 
 @Remembered
-def _exact_destinations(case: Case) -> Iterator[tuple[int, str, str, str]]:
-    """Those without a pattern, which are few: index, server or name, and namespace."""
-    for index, destination in enumerate(reading.sequence(case.object, "spec", "destinations")):
+def _destinations_to_match(case: Case) -> Iterator[_Place]:
+    """Those without a pattern, which are few, and where no entry is the project's own all of them at once.
+
+    While the accounts, and the labels by which global projects add some, stay what they were only new destinations
+    are looked at.
+    """
+    entries, listed = case.once(own_entries), reading.sequence(case.object, "spec", "destinations")
+    if listed and not entries:
+        yield _ALL
+    same = (
+        case.old is not None
+        and entries == entries_of(case.old)
+        and not differs(case.old, case.object, ("metadata", "labels"))
+    )
+    for index, destination in case.changed_entries("spec", "destinations") if same else enumerate(listed):
         server, name = reading.text(destination, "server"), reading.text(destination, "name")
         namespace = reading.text(destination, "namespace")
         cluster = server or name
@@ -137,8 +153,7 @@ def _no_account(case: Case) -> Iterator[Finding]:
         )
 
 
-def _account_missing(case: Case) -> Iterator[Finding]:
-    accounts = case.once(_named_here) if case.kind is Kind.PROJECT else _derived_here(case)
+def _account_missing(case: Case, accounts: Iterable[tuple[str, str, str]]) -> Iterator[Finding]:
     for path, namespace, name in accounts:
         if case.surroundings.neighbours.service_account(namespace, name) is False:
             yield Finding(
@@ -150,6 +165,11 @@ def _account_missing(case: Case) -> Iterator[Finding]:
 
 
 @Remembered
+def _accounts_here(case: Case) -> Iterator[tuple[str, str, str]]:
+    """Of this cluster: the path that names one, its namespace and its name."""
+    return _named_here(case) if case.kind is Kind.PROJECT else _derived_here(case)
+
+
 def _named_here(case: Case) -> Iterator[tuple[str, str, str]]:
     for entry in case.once(own_entries):
         namespace, name = account_of(entry)
@@ -187,7 +207,7 @@ RULES = (
         ),
         bad=_ON + project_with(_ENTRY, spec=_DESTINATIONS % "shop-live"),
         good=_ON + project_with(_ENTRY, spec=_DESTINATIONS % "shop"),
-        check=_destination_without_account,
+        check=SharedLook(_destinations_to_match, _destination_without_account),
         neighbours=True,
     ),
     Rule(
@@ -195,6 +215,7 @@ RULES = (
         kinds=frozenset({Kind.APPLICATION}),
         profile=Profile.RECOMMENDED,
         action=Action.WARN,
+        refused_by_argocd=True,
         reads=("spec.destination", "spec.project"),
         title="An application finds an account to sync with",
         explanation=(
@@ -222,7 +243,7 @@ RULES = (
         ),
         bad=_ON + project_with(_ENTRY),
         good=_ON + _ACCOUNT + project_with(_ENTRY),
-        check=_account_missing,
+        check=SharedLook(_accounts_here, _account_missing),
         neighbours=True,
     ),
 )

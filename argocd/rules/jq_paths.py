@@ -7,19 +7,24 @@ from argocd import reading
 from argocd.go import gojq
 from argocd.judging.case import Action, Case, Finding, Kind, Profile, Rule
 from argocd.rules import examples
+from argocd.shortening import shortened
 
 _SHOWN = 100
+_PATHS = "jqPathExpressions"
 
 
 def _problems(case: Case, *, rule: str, field: str) -> Iterator[Finding]:
+    before = {
+        path for entry in reading.sequence(case.old, "spec", field) for path in reading.texts(entry, _PATHS)
+    }
     for index, entry in enumerate(reading.sequence(case.object, "spec", field)):
-        for position, path in enumerate(reading.sequence(entry, "jqPathExpressions")):
-            reason = gojq.path_problem(path) if isinstance(path, str) else ""
-            if reason:
+        for position, path in enumerate(reading.sequence(entry, _PATHS)):
+            known = not isinstance(path, str) or path in before
+            if not known and (reason := gojq.path_problem(path)):
                 yield Finding(
                     rule,
-                    f"spec.{field}[{index}].jqPathExpressions[{position}]",
-                    f"{path[:_SHOWN]!r}: {reason}",
+                    f"spec.{field}[{index}].{_PATHS}[{position}]",
+                    f"{shortened(path, _SHOWN)!r}: {reason}",
                     "Write a path that jq's del(...) takes, such as .spec.containers[].image.",
                 )
 
@@ -30,6 +35,7 @@ def _rule(*, id: str, kind: Kind, field: str, consequence: str, bad: str, good: 
         kinds=frozenset({kind}),
         profile=Profile.RECOMMENDED,
         action=Action.WARN,
+        refused_by_argocd=True,
         reads=(f"spec.{field}",),
         title="A jq path compiles",
         explanation=(

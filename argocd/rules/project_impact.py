@@ -8,6 +8,7 @@ from argocd.applications import destinations
 from argocd.applications.project_impact import deletion_problem, impact_of
 from argocd.judging.case import Action, Case, Finding, Operation, Profile, Rule
 from argocd.judging.neighbours import KnownCluster
+from argocd.judging.writers import is_argocd, is_principal, is_replica
 from argocd.projects.permissions import effective_project
 from argocd.rules import examples
 from argocd.rules.project_rule import PROJECT
@@ -55,24 +56,26 @@ def _effective(project: Mapping[str, Any], case: Case) -> Mapping[str, Any]:
 
 def _deletion(case: Case) -> Iterator[Finding]:
     """Also by way of an owner: the garbage collector deletes what has none of its owners left, and nobody stops it."""
-    owned = case.operation is Operation.UPDATE
-    if owned and not _gains_an_owner(case):
-        return
-    name = reading.text(case.object, "metadata", "name")
     namespace = reading.text(case.object, "metadata", "namespace")
     if namespace and namespace != case.surroundings.configuration.argocd.namespace:
         return  # Argo CD never used it
+    if case.operation is Operation.UPDATE:
+        if _gains_an_owner(case) and not _may_own(case):
+            yield Finding("project/deletion", "metadata.ownerReferences", _GAINED, _OWNED)
+        return
+    name = reading.text(case.object, "metadata", "name")
     applications = case.surroundings.neighbours.applications_of_project(name) or ()
     if problem := deletion_problem(name, applications=len(applications)):
         users = [reading.text(application, "metadata", "name") for application in applications]
         yield Finding(
             "project/deletion",
-            "metadata.ownerReferences" if owned else "metadata.name",
+            "metadata.name",
             f"{problem}: {_names(sorted(users))}" if users else problem,
-            _OWNED if owned else _USED if users else "Take its rights away instead.",
+            _USED if users else "Take its rights away instead.",
         )
 
 
+_GAINED = "the project gets an owner, and goes when that does, whoever uses the project by then"
 _OWNED = (
     "Remove the owner: the garbage collector deletes the project with it, or at once where there is none."
 )
@@ -82,7 +85,18 @@ _USED = "Delete these applications or give them another project first."
 def _gains_an_owner(case: Case) -> bool:
     before = reading.sequence(case.old, "metadata", "ownerReferences")
     after = reading.sequence(case.object, "metadata", "ownerReferences")
-    return bool(after) and any(reference not in before for reference in after[:_MOST_OWNERS])
+    if len(after) > _MOST_OWNERS:
+        return after != before
+    return any(reference not in before[:_MOST_OWNERS] for reference in after)
+
+
+def _may_own(case: Case) -> bool:
+    surroundings = case.surroundings
+    return (
+        is_argocd(case.writer, surroundings)
+        or is_principal(case.writer, surroundings.configuration)
+        or is_replica(case.writer, surroundings.configuration)
+    )
 
 
 _MOST_OWNERS = 100
@@ -133,11 +147,12 @@ RULES = (
         profile=Profile.PARITY,
         action=Action.DENY,
         reads=("metadata.ownerReferences",),
-        title="A project that is used is not deleted",
+        title="A project that is used is not deleted, and none is given an owner",
         explanation=(
             "Applications without their project are neither synced nor deleted properly. Argo CD's API server refuses "
             "to delete a project that applications use, and the default project always. An owner reference would have "
-            "the garbage collector do it, so such a project gets none either."
+            "the garbage collector do it, now or once somebody uses it, so no project gets one but from Argo CD or the "
+            "principal."
         ),
         bad=_APPLICATION + examples.BEFORE + _project("shop"),
         good=_project("shop"),

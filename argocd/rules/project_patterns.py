@@ -4,7 +4,7 @@ Its API server looks at none of them, but for those of destinationServiceAccount
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum, auto
 from functools import partial
 from typing import Any
@@ -15,6 +15,7 @@ from argocd.globs.surprises import SurpriseKind as Surprising
 from argocd.globs.surprises import surprises
 from argocd.go import filepath, regexp2
 from argocd.judging.case import Action, Case, Finding
+from argocd.judging.entries import Entry
 from argocd.judging.memo import Remembered
 from argocd.projects import pattern_lists, sync_windows
 from argocd.rules.project_rule import project_rule
@@ -62,18 +63,19 @@ _RULE_OF = {
 
 @Remembered
 def _found(case: Case) -> list[Finding]:
-    """What is wrong with every pattern of the project; one pass serves all rules about them."""
+    """What is wrong with every pattern that is new to the project; one pass serves all rules about them."""
     spec = reading.mapping(case.object, "spec")
     found: list[Finding] = []
     if _is_harmless(spec):
         return found
-    _list(spec, "sourceRepos", _Place.REPOSITORY, "spec", found)
-    _list(spec, "sourceNamespaces", _Place.NAMESPACE, "spec", found)
-    _entries(spec, "destinations", ("server", "name", "namespace"), _Place.DESTINATION, found)
-    _entries(spec, "destinationServiceAccounts", ("server", "namespace"), _Place.ACCOUNT, found)
-    for index, window in enumerate(reading.sequence(spec, "syncWindows")):
+    for key, place in (("sourceRepos", _Place.REPOSITORY), ("sourceNamespaces", _Place.NAMESPACE)):
+        _list(case.changed_entries("spec", key), place, f"spec.{key}", found)
+    _entries(case, "destinations", ("server", "name", "namespace"), _Place.DESTINATION, found)
+    _entries(case, "destinationServiceAccounts", ("server", "namespace"), _Place.ACCOUNT, found)
+    for index, window in case.changed_entries("spec", "syncWindows"):
         for key in sync_windows.TARGETS:
-            _list(window, key, _Place.WINDOW, f"spec.syncWindows[{index}]", found)
+            patterns = enumerate(reading.sequence(window, key))
+            _list(patterns, _Place.WINDOW, f"spec.syncWindows[{index}].{key}", found)
     return found
 
 
@@ -94,17 +96,15 @@ def _is_harmless(spec: Mapping[str, Any]) -> bool:
     return joined.count("\n") == len(texts) and _ALL_HARMLESS.fullmatch(joined) is not None
 
 
-def _list(owner: Any, key: str, place: _Place, at: str, found: list[Finding]) -> None:
-    for index, pattern in enumerate(reading.sequence(owner, key)):
+def _list(patterns: Iterable[Entry], place: _Place, at: str, found: list[Finding]) -> None:
+    for index, pattern in patterns:
         if isinstance(pattern, str) and (problems := _problems(pattern, place)):
             spend(FINDING * len(problems))
-            found += [Finding(rule, f"{at}.{key}[{index}]", said, HINTS[rule]) for rule, said in problems]
+            found += [Finding(rule, f"{at}[{index}]", said, HINTS[rule]) for rule, said in problems]
 
 
-def _entries(
-    spec: Mapping[str, Any], key: str, fields: tuple[str, ...], place: _Place, found: list[Finding]
-) -> None:
-    for index, entry in enumerate(reading.sequence(spec, key)):
+def _entries(case: Case, key: str, fields: tuple[str, ...], place: _Place, found: list[Finding]) -> None:
+    for index, entry in case.changed_entries("spec", key):
         for field in fields:
             pattern = reading.text(entry, field)
             if pattern and (problems := _problems(pattern, place)):
@@ -176,9 +176,9 @@ def _kinds(case: Case) -> list[Finding]:
     for key in _KIND_LISTS:
         if key not in spec:
             continue
-        entries = reading.sequence(spec, key)
+        entries = case.changed_entries("spec", key)
         spend(len(entries))
-        for index, entry in enumerate(entries):
+        for index, entry in entries:
             for field in ("group", "kind", "name"):
                 pattern = reading.text(entry, field)
                 if pattern and filepath.is_malformed(pattern):
@@ -214,6 +214,7 @@ def _in_namespace(pattern: str) -> str:
 RULES = (
     _rule(
         "project/glob-invalid",
+        refused_by_argocd=True,
         title="Globs compile",
         explanation=(
             "Argo CD checks the globs of a project only when it needs them, logs one that does not compile and takes "

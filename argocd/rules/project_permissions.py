@@ -9,7 +9,9 @@ from argocd import names, reading
 from argocd.budget import FINDING, spend
 from argocd.globs import Verdict
 from argocd.judging.case import Case, Finding, Profile
+from argocd.judging.entries import added
 from argocd.judging.memo import Remembered
+from argocd.judging.ratchet import differs
 from argocd.projects import pattern_lists
 from argocd.projects.permissions import destination_permitted
 from argocd.rules import examples
@@ -23,6 +25,8 @@ _READING = 10
 """Steps to read a URL that is not written as most are."""
 _SPECIAL = "*[{\\"
 _DESTINATION = ("server", "name", "namespace")
+_LISTED = ("spec", "destinations")
+_SCOPED = ("spec", "permitOnlyProjectScopedClusters")
 _WILD = re.compile(r"[*?\[{!]")
 
 
@@ -33,17 +37,18 @@ def _odd(case: Case) -> list[Finding]:
     listed = reading.sequence(spec, "destinations")
     entries = [reading.fields(entry, _DESTINATION) for entry in listed]
     return [
-        *_odd_sources(reading.sequence(spec, "sourceRepos")),
-        *_odd_destinations(listed, entries),
+        *_odd_sources(case, reading.sequence(spec, "sourceRepos")),
+        *_odd_destinations(case, entries),
         *_odd_reach(case, _may_mean_here(listed, entries)),
+        *_odd_namespace(case),
     ]
 
 
-def _odd_sources(entries: Sequence[Any]) -> Iterator[Finding]:
+def _odd_sources(case: Case, entries: Sequence[Any]) -> Iterator[Finding]:
     texts = [entry for entry in entries if isinstance(entry, str)]
     if texts and all(map(pattern_lists.is_denial, texts)) and _EVERYTHING_DENIED not in texts:
         yield _permits_the_rest("spec.sourceRepos", "repository")
-    for index, entry in enumerate(entries):
+    for index, entry in case.changed_entries("spec", "sourceRepos"):
         if isinstance(entry, str) and (problem := _source_problem(entry)):
             spend(FINDING)
             rule, said, hint = problem
@@ -81,10 +86,9 @@ def _permits_the_rest(path: str, what: str) -> Finding:
     )
 
 
-def _odd_destinations(listed: Sequence[Any], entries: Sequence[Sequence[str]]) -> Iterator[Finding]:
-    denials = 0
-    for index, (server, name, namespace) in enumerate(entries):
-        denials += server.startswith("!") or name.startswith("!") or namespace.startswith("!")
+def _odd_destinations(case: Case, entries: Sequence[Sequence[str]]) -> Iterator[Finding]:
+    for index, entry in case.changed_entries("spec", "destinations"):
+        server, name, namespace = entries[index]
         if said := _server_problem(server):
             spend(FINDING)
             path = f"spec.destinations[{index}].server"
@@ -92,11 +96,12 @@ def _odd_destinations(listed: Sequence[Any], entries: Sequence[Sequence[str]]) -
             yield Finding(
                 "project/destination-server", path, f"{said}, so the entry matches no cluster", hint
             )
-        if (said := _missing(server or name, namespace)) and isinstance(listed[index], Mapping):
+        if (said := _missing(server or name, namespace)) and isinstance(entry, Mapping):
             path = f"spec.destinations[{index}]"
             hint = "Give a server or a name, and a namespace; '*' is any."
             yield Finding("project/destination-incomplete", path, said, hint)
-    if entries and denials == len(entries) and not any(_EVERYTHING_DENIED in entry for entry in entries):
+    denying = all(any(map(pattern_lists.is_denial, entry)) for entry in entries)
+    if entries and denying and not any(_EVERYTHING_DENIED in entry for entry in entries):
         yield _permits_the_rest("spec.destinations", "destination")
 
 
@@ -132,20 +137,32 @@ def _may_mean_here(listed: Sequence[Any], entries: Sequence[Sequence[str]]) -> d
 def _odd_reach(case: Case, here: Mapping[int, Any]) -> Iterator[Finding]:
     """Ways to Argo CD's own namespace, and who may take them."""
     control_plane = case.surroundings.configuration.argocd.namespace
-    way = _way_to(control_plane, case.object, here)
-    if way:
+    way = partial(_way_to, control_plane, case.object, here)
+    if _may_open_a_way(case, control_plane) and (opened := way()):
         said = f"applications of this project may deploy to {control_plane}, where they can give themselves any right"
         hint = f"Name the namespaces that are meant, or add a denial: namespace '!{control_plane}'."
-        yield Finding("project/destination-control-plane", way, said, hint)
+        yield Finding("project/destination-control-plane", opened, said, hint)
     for index, entry in enumerate(reading.sequence(case.object, "spec", "sourceNamespaces")):
         path = f"spec.sourceNamespaces[{index}]"
         if entry == control_plane:
             said = f"applications in {control_plane} may always use every project, whatever this list says"
             yield Finding("project/source-namespace-control-plane", path, said, "Remove the entry.")
-        elif isinstance(entry, str) and entry in _EVERYTHING and (privilege := _privilege(case.object, way)):
+        elif (
+            isinstance(entry, str) and entry in _EVERYTHING and (privilege := _privilege(case.object, way()))
+        ):
             said = f"whoever can create an Application in any namespace may use this project, and {privilege}"
             hint = "Name the namespaces that are meant."
             yield Finding("project/source-namespace-wildcard", path, said, hint)
+
+
+def _may_open_a_way(case: Case, namespace: str) -> bool:
+    """Whether this version may permit what its predecessor did not: with an entry that permits it, or without a denial."""
+    if case.old is None or differs(case.old, case.object, _SCOPED):
+        return True
+    removed = added(reading.sequence(case.old, *_LISTED), reading.sequence(case.object, *_LISTED))
+    return any(_permits(namespace, [entry]) for _, entry in case.changed_entries(*_LISTED)) or any(
+        "!" in text for _, entry in removed for text in reading.fields(entry, _DESTINATION)
+    )
 
 
 def _way_to(namespace: str, project: Mapping[str, Any], here: Mapping[int, Any]) -> str:
@@ -180,7 +197,7 @@ def _privilege(project: Mapping[str, Any], way: str) -> str:
     return ""
 
 
-def _namespace(case: Case) -> Iterator[Finding]:
+def _odd_namespace(case: Case) -> Iterator[Finding]:
     namespace = reading.text(case.object, "metadata", "namespace")
     control_plane = case.surroundings.configuration.argocd.namespace
     if namespace and namespace != control_plane:
@@ -234,6 +251,7 @@ RULES = (
     ),
     _warned(
         "project/source-repo-unreadable",
+        refused_by_argocd=True,
         reads=("spec.sourceRepos",),
         title="Argo CD can read the URLs of repositories",
         explanation=(
@@ -246,6 +264,7 @@ RULES = (
     ),
     _warned(
         "project/destination-server",
+        refused_by_argocd=True,
         reads=("spec.destinations",),
         title="A destination's server is a cluster's URL",
         explanation=(
@@ -257,6 +276,7 @@ RULES = (
     ),
     _warned(
         "project/destination-incomplete",
+        refused_by_argocd=True,
         reads=("spec.destinations",),
         title="A destination names a cluster and a namespace",
         explanation=(
@@ -309,7 +329,6 @@ RULES = (
         explanation="Argo CD reads projects in its own namespace alone. One elsewhere is never used.",
         bad=examples.project(spec="sourceNamespaces: [shop]").replace("namespace: argocd", "namespace: shop"),
         good=examples.project(spec="sourceNamespaces: [shop]"),
-        check=_namespace,
     ),
     _warned(
         "project/signature-keys",

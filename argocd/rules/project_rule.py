@@ -33,6 +33,7 @@ def project_rule(
     good: str,
     profile: Profile = Profile.RECOMMENDED,
     action: Action = Action.WARN,
+    refused_by_argocd: bool = False,
     needs: tuple[str, ...] = (),
     opinion: str = "",
     mild_when: Callable[[Case], bool] | None = None,
@@ -46,6 +47,7 @@ def project_rule(
         kinds=PROJECT,
         profile=profile,
         action=action,
+        refused_by_argocd=refused_by_argocd,
         reads=reads,
         title=title,
         explanation=explanation,
@@ -64,7 +66,8 @@ def _example(text: str) -> str:
 
 @Remembered
 def _problems(case: Case) -> list[ValidationProblem]:
-    return validate(case.object, version=case.surroundings.configuration.argocd.version)
+    version = case.surroundings.configuration.argocd.version
+    return validate(case.object, version=version, old=case.old)
 
 
 def refused(

@@ -17,7 +17,7 @@ _WINDOWS = ("spec.syncWindows",)
 def _odd(case: Case) -> list[Finding]:
     """What is odd about windows that Argo CD takes; one look serves three rules."""
     found: list[Finding] = []
-    for index, window in enumerate(reading.sequence(case.object, "spec", "syncWindows")):
+    for index, window in case.changed_entries("spec", "syncWindows"):
         schedule, duration, zone = reading.fields(window, ("schedule", "duration", "timeZone"))
         for rule, field, message, hint in _oddities(schedule, duration, zone):
             found.append(Finding(rule, f"spec.syncWindows[{index}].{field}", message, hint))

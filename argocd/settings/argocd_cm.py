@@ -9,18 +9,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from argocd import names, reading
-from argocd.budget import spend
+from argocd import charged_yaml, names, reading
 from argocd.judging.configuration import Behaviour, Configuration, Version
-from tiphys import safe_yaml
 
 IMPERSONATION_SINCE: Version = (2, 13)
 ENFORCED_KEY_SINCE: Version = (3, 5)
 """Before it, an application without a matching account always failed to sync."""
 ANNOTATION_BY_DEFAULT_SINCE: Version = (3, 0)
-
-_READING = 4
-"""Steps to read a character of YAML."""
 
 
 class TrackingMethod(StrEnum):
@@ -140,10 +135,9 @@ def _impersonation(data: Mapping[str, Any], configuration: Configuration) -> Imp
 
 def _yaml_list(data: Mapping[str, Any], key: str) -> list[Any]:
     text = reading.text(data, key)
-    spend(_READING * len(text))
     try:
-        loaded = safe_yaml.load(text)
-    except safe_yaml.YamlError:
+        loaded = charged_yaml.load(text)
+    except charged_yaml.YamlError:
         return []
     return loaded if isinstance(loaded, list) else []
 

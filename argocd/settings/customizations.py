@@ -6,10 +6,10 @@ One that Argo CD cannot read makes it unable to read all of them, and with them 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from argocd import charged_yaml
 from argocd.go import strconv
 from argocd.settings import value_forms
 from argocd.spelling import did_you_mean
-from tiphys import safe_yaml
 
 PREFIX = "resource.customizations"
 _FIELDS = frozenset(
@@ -74,8 +74,8 @@ def _field_problems(name: str, value: Any) -> Iterator[str]:
 def _loaded(text: str, wanted: type) -> tuple[Any, str]:
     what = "mapping" if wanted is Mapping else "list"
     try:
-        loaded = safe_yaml.load(text)
-    except safe_yaml.YamlError as error:
+        loaded = charged_yaml.load(text)
+    except charged_yaml.YamlError as error:
         return wanted, f"no YAML: {error}"
     if loaded is None:
         return {} if wanted is Mapping else [], ""

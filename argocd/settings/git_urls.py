@@ -54,7 +54,7 @@ def git_problem(url: str) -> str:
     return "it has no scheme, and is taken for a folder" if _FOLDER.match(url) else ""
 
 
-@remembered(longest=2000, most=4096)
+@remembered(longest=500, most=4096)
 def normalize(url: str) -> str:
     url = runes.lower(runes.trim(url))
     bare = url.removesuffix(".git")

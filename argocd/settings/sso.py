@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from argocd import charged_yaml
 from argocd.settings import value_forms
 from argocd.spelling import did_you_mean
-from tiphys import safe_yaml
 
 REDIRECTED = frozenset(
     {
@@ -97,8 +97,8 @@ def unknown_oidc_fields(text: str) -> Iterator[str]:
 
 def _mapping(text: str) -> tuple[Mapping[Any, Any], str]:
     try:
-        loaded = safe_yaml.load(text)
-    except safe_yaml.YamlError as error:
+        loaded = charged_yaml.load(text)
+    except charged_yaml.YamlError as error:
         return {}, f"no YAML: {error}"
     if loaded is None or isinstance(loaded, Mapping):
         return loaded or {}, ""

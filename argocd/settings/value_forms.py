@@ -9,6 +9,7 @@ from collections.abc import Callable
 import re2
 
 from argocd.go import durations, net_url, strconv
+from argocd.shortening import shortened
 
 _DAYS = re.compile(r"[0-9]{1,18}[smhd]")
 """Argo CD's own durations: one number, one unit."""
@@ -31,7 +32,7 @@ def problem(form: str, text: str) -> str:
 
 
 def shown(text: str) -> str:
-    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
+    return repr(text if len(text) <= _SHOWN else f"{shortened(text, _SHOWN)}…")
 
 
 def _boolean(text: str, _limits: str) -> str:

@@ -105,6 +105,7 @@ def is_prune_candidate(thing: Mapping[str, Any], *, settings: Settings, version:
     """Whether Argo CD would prune the object if its application's source did not hold it."""
     return (
         is_root(thing)
+        and not is_hook(thing)
         and bool(application_of(thing, settings=settings, version=version))
         and is_self_referencing(thing, settings=settings, version=version)
         and not forbids_pruning(thing)

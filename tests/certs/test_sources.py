@@ -28,6 +28,7 @@ from kube.resources import SECRETS
 from kube.store import PatchKind
 from tests.sidecars.wire.listening_principal import until
 from tiphys.errors import SurroundingsError, TiphysError
+from tiphys.metrics import REGISTRY
 
 HOME = "default"
 PATIENCE = 10.0
@@ -225,6 +226,22 @@ async def test_an_authoritys_key_is_neither_kept_nor_handed_over(monkeypatch: py
     await until(lambda: bool(kept))
     following.cancel()
     assert b64encode(ours.pair.key).decode() not in str(kept)
+
+
+async def test_reloads_are_counted_from_nought_so_that_the_first_is_an_increase() -> None:
+    store = EmbeddedStore(namespaces=[HOME])
+    ours = authority()
+    await put(store, "ca", ca_crt=ours.pair.certificate)
+    source = Secrets(store=store, namespace=HOME, pair="", authorities="ca")
+    held = await source.load()
+    following = asyncio.ensure_future(follow(source, _never, held=held, certificate="from-nought"))
+
+    def counted(result: str) -> float | None:
+        labels = {"certificate": "from-nought", "result": result}
+        return REGISTRY.get_sample_value("tiphys_certs_reloads_total", labels)
+
+    await until(lambda: counted("refused") == counted("taken") == 0)
+    following.cancel()
 
 
 async def _never(_material: Material) -> None:

@@ -82,9 +82,10 @@ def demonstrated(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Object,
     async def show(life: running.Running) -> None:
         async with AsyncExitStack() as stack:
             await prepare(clusters)
-            webhook = await stack.enter_async_context(embedded_webhook(life, clusters, folder=folder))
             fleet = await stack.enter_async_context(DemoFleet(life, clusters, folder=folder))
-            await fleet.start_principal(agents=(MANAGED, AUTONOMOUS))
+            await fleet.start_principals()
+            webhook = await stack.enter_async_context(embedded_webhook(life, clusters, folder=folder))
+            stack.push_async_callback(fleet.end)
             await fleet.start_agent(MANAGED, mode=Mode.MANAGED)
             await fleet.start_agent(AUTONOMOUS, mode=Mode.AUTONOMOUS)
             await Story(clusters, webhook=webhook, fleet=fleet).tell()

@@ -8,7 +8,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from argocd.rules.catalogue import CATALOGUE
-from checks.reports import FORMATS
+from checks.report_forms import FORMATS
 from cli.commands.check import command
 from tests.fuzz.target import Target
 

@@ -12,9 +12,10 @@ from sidecars.replication.control.promotion import RefusedRoleChangeError, Word,
 from sidecars.replication.control.settings import HaSettings, PreferredRole
 from sidecars.replication.control.start import PeerView, Start, decide
 from sidecars.replication.handshake import Handshake
+from sidecars.replication.kinds import BY_NAME
 from sidecars.replication.peer import PeerLink
 from sidecars.replication.record import HaRecord, HaRole
-from sidecars.replication.standby.follower import FollowerProgress
+from sidecars.replication.standby.follower_progress import FollowerProgress
 from sidecars.replication.states import HaState, is_allowed
 from tiphys.errors import CallError
 
@@ -91,7 +92,7 @@ WHOLE = FollowerProgress(
     applied=7,
     synced_once=True,
     connected=False,
-    digests_equal={"applications": True},
+    digests_equal=dict.fromkeys(BY_NAME, True),
     compared_at=None,
     compared_seconds=3.0,
     held_deletions={},

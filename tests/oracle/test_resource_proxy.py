@@ -94,6 +94,7 @@ def test_tracking_is_read_as_argocd_agent_reads_it(case: Any) -> None:
     known = OwnApplications(
         namespace="argocd",
         find=lambda namespace, name: application if (namespace, name) == ("argocd", "shop") else None,
+        every=lambda: [application],
         project=lambda _: None,
         settings=lambda: settings,
     )

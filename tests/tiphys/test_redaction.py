@@ -74,7 +74,12 @@ def test_what_kubectl_remembers_of_a_secret_goes_too() -> None:
         ("https://bob:marker@example.org/x", f"https://{REMOVED}@example.org/x"),
         ("'https://ghp_marker@example.org/x' twice", f"'https://{REMOVED}@example.org/x' twice"),
         ("https://bob:mar@ker@example.org", f"https://{REMOVED}@example.org"),
+        ("https://bob:mar/ker@example.org/x", f"https://{REMOVED}@example.org/x"),
+        ("https://bob:4mar?k#er@example.org", f"https://{REMOVED}@example.org"),
+        ("'https://bob:/mar@ker@example.org/x', a@b", f"'https://{REMOVED}@example.org/x', a@b"),
         ("https://example.org:8443/x@y", "https://example.org:8443/x@y"),
+        ("https://[::1]:8443/x?y@z", "https://[::1]:8443/x?y@z"),
+        ("https://example.org/a:b@v1", "https://example.org/a:b@v1"),
         ("oidc: bearer of news", "oidc: bearer of news"),
     ],
 )
@@ -91,7 +96,10 @@ def test_nesting_without_end_ends() -> None:
 
 @pytest.mark.parametrize(
     "hostile",
-    ["eyJ" + "a" * 100_000, "-----BEGIN " * 10_000, "://" * 30_000, "://a" * 30_000, "-eyJaaaaaaaa" * 20_000],
+    [
+        *("eyJ" + "a" * 100_000, "-----BEGIN " * 10_000, "-eyJaaaaaaaa" * 20_000),
+        *("://" * 30_000, "://a" * 30_000, "@://a:b/" * 30_000, "://a:b@/" * 30_000, "://a:b/@ " * 30_000),
+    ],
 )
 def test_a_hostile_text_costs_linear_time(hostile: str) -> None:
     started = time.process_time()

@@ -43,6 +43,7 @@ def environment(package: str) -> Environment:
         lstrip_blocks=True,
     )
     made.globals["bar"] = bar
+    made.filters["with_code"] = with_code
     return made
 
 
@@ -59,7 +60,16 @@ def bar(title: str, parts: tuple[tuple[str, int], ...]) -> Markup:
         at += width
     return Markup(  # noqa: S704 - what was given is escaped
         f'<svg class="bar" viewBox="0 0 100 8" preserveAspectRatio="none" role="img"'
-        f' aria-label="{escape(title)}: {escape(words)}">{"".join(drawn)}</svg>'
+        f' aria-label="{escape(title)}: {escape(words)}"><title>{escape(title)}: {escape(words)}</title>{"".join(drawn)}</svg>'
+    )
+
+
+def with_code(text: str) -> Markup:
+    """What stands between backticks is something to type."""
+    parts = text.split("`")
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if index % 2 else escape(part)
+        for index, part in enumerate(parts)
     )
 
 

@@ -12,6 +12,7 @@ from argocd import names
 from argocd.agents.copies import (
     application_at_principal,
     application_copied,
+    application_released,
     application_updated,
     copied,
     error_shown,
@@ -98,6 +99,28 @@ def test_an_update_without_identity_keeps_the_one_that_is_here() -> None:
     here = {"metadata": annotated(source="1", principal="p")}
     result = updated(here, {"metadata": {}}, content="spec")
     assert result["metadata"] == annotated(source="1", principal="p")
+
+
+@pytest.mark.parametrize(
+    ("here", "said", "left"),
+    [
+        ([names.RESOURCES_FINALIZER], None, None),
+        ([names.BACKGROUND_FINALIZER, names.FOREGROUND_FINALIZER], ["other"], None),
+        ([names.RESOURCES_FINALIZER], [names.RESOURCES_FINALIZER], [names.RESOURCES_FINALIZER]),
+        (
+            [names.RESOURCES_FINALIZER, names.POST_DELETE_FINALIZER, "local"],
+            None,
+            [names.POST_DELETE_FINALIZER, "local"],
+        ),
+        (None, [names.RESOURCES_FINALIZER], None),
+    ],
+)
+def test_what_a_source_let_go_of_at_its_end_is_let_go_of_here(
+    here: list[str] | None, said: list[str] | None, left: list[str] | None
+) -> None:
+    local = {"metadata": {"name": "web", **({"finalizers": here} if here else {})}, "spec": {}}
+    released = application_released(local, {"metadata": {"finalizers": said} if said else {}})
+    assert released == {"metadata": {"name": "web", **({"finalizers": left} if left else {})}, "spec": {}}
 
 
 def test_what_is_being_deleted_here_keeps_its_finalizers() -> None:

@@ -1,5 +1,6 @@
 """A review that takes too much work ends with what it has found."""
 
+import time
 from collections.abc import Mapping
 from datetime import date
 from typing import Any
@@ -14,27 +15,26 @@ from argocd.engine.judge import judge
 from argocd.judging.case import Action, Case, Operation, Surroundings, User, kind_of
 from argocd.judging.configuration import Configuration, Enforcement, Exemption, ReviewLimits
 from argocd.settings.argocd_cm import ImpersonationSwitch, Settings
+from tests.argocd.costly_objects import (
+    HERE,
+    HOSTILE,
+    HOSTILE_SETTINGS,
+    ORDINARY,
+    Object,
+    aliases,
+    hostile,
+    own,
+    project,
+)
+from tests.crowd import crowd
 
 TODAY = date(2026, 9, 1)
 RULE = "object/too-costly"
-HERE = names.IN_CLUSTER_SERVER
 LARGE = int(1.4 * (1 << 20))
 """Bytes; etcd stores 1.5 MiB with what surrounds an object."""
 
-Object = dict[str, Any]
-
-
-def own(kind: str, *, namespace: str = "argocd", **spec: Any) -> Object:
-    return {
-        "apiVersion": "argoproj.io/v1alpha1",
-        "kind": kind,
-        "metadata": {"name": "shop", "namespace": namespace, "uid": "1"},
-        "spec": spec,
-    }
-
-
-def project(**spec: Any) -> Object:
-    return own("AppProject", **spec)
+SECONDS = 1.0
+"""Of one core, for the whole budget."""
 
 
 def told(
@@ -63,129 +63,6 @@ def told(
     return {one.finding.rule: one.action for one in judge(case, today=TODAY)}
 
 
-def hostile(number: int = 400) -> list[Object]:
-    return [{"server": HERE, "namespace": f"*a*a*b*a*{{a,b}}{index}"} for index in range(number)]
-
-
-ORDINARY: dict[str, Object] = {
-    "destinations": project(
-        destinations=[{"server": HERE, "namespace": f"team-{index}-checkout"} for index in range(18_000)],
-        destinationServiceAccounts=[{"server": HERE, "namespace": "*", "defaultServiceAccount": "deployer"}],
-    ),
-    "destinations with wildcards": project(
-        destinations=[{"server": HERE, "namespace": f"team-{index}-*"} for index in range(18_000)]
-    ),
-    "denials": project(
-        destinations=[
-            {"server": HERE, "namespace": "*"},
-            *({"server": HERE, "namespace": f"!team-{index}-x"} for index in range(18_000)),
-        ]
-    ),
-    "repositories": project(
-        sourceRepos=[
-            f"https://git.example.com/team-{index}/repository-{index}.git" for index in range(25_000)
-        ]
-    ),
-    "namespaces": project(sourceNamespaces=[f"team-{index}-namespace-of-team" for index in range(45_000)]),
-    "accounts": project(
-        destinations=[{"server": HERE, "namespace": f"team-{index}-x"} for index in range(8_000)],
-        destinationServiceAccounts=[
-            {"server": HERE, "namespace": f"team-{index}-*", "defaultServiceAccount": f"deployer-{index}"}
-            for index in range(8_000)
-        ],
-    ),
-    "roles": project(
-        roles=[
-            {
-                "name": f"role-{index}",
-                "policies": [f"p, proj:shop:role-{index}, applications, sync, shop/*, allow"],
-                "groups": [f"group-{index}"],
-            }
-            for index in range(12_000)
-        ]
-    ),
-    "windows": project(
-        syncWindows=[
-            {
-                "kind": "allow",
-                "schedule": f"{index % 60} {index % 24} * * 1-5",
-                "duration": "1h",
-                "applications": [f"app-{index}-*"],
-            }
-            for index in range(14_000)
-        ]
-    ),
-    "kinds": project(
-        namespaceResourceWhitelist=[
-            {"group": "example.com", "kind": f"Kind{index}"} for index in range(32_000)
-        ]
-    ),
-    "sources": own(
-        "Application",
-        project="shop",
-        destination={"server": HERE, "namespace": "shop"},
-        sources=[
-            {
-                "repoURL": f"https://git.example.com/{index}",
-                "path": "deploy",
-                "targetRevision": "v1",
-                "helm": {"values": f"name: {index}\n" * 20},
-            }
-            for index in range(4_000)
-        ],
-    ),
-    "elements": own(
-        "ApplicationSet",
-        goTemplate=True,
-        goTemplateOptions=["missingkey=error"],
-        generators=[
-            {"list": {"elements": [{"name": f"team-{index}", "cluster": "east"} for index in range(32_000)]}}
-        ],
-        template={
-            "metadata": {"name": "shop-{{.name}}"},
-            "spec": {"project": "shop", "destination": {"server": HERE, "namespace": "shop"}},
-        },
-    ),
-    "a ConfigMap": {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "large", "namespace": "shop", "uid": "1"},
-        "data": {f"key-{index}": "value " * 20 for index in range(11_000)},
-    },
-}
-
-HOSTILE: dict[str, Object] = {
-    "stars": project(destinations=hostile(15_000)),
-    "nested braces": project(
-        destinations=[
-            {"server": HERE, "namespace": "{a," * 30 + str(index) + "}" * 30} for index in range(9_000)
-        ]
-    ),
-    "accounts that are all globs": project(
-        destinationServiceAccounts=[
-            {"server": HERE, "namespace": f"a{index}**", "defaultServiceAccount": "a"}
-            for index in range(15_000)
-        ]
-    ),
-    "expressions that become large": project(
-        sourceNamespaces=[f"/(?i:\\pL){{200}}{index}/" for index in range(30_000)]
-    ),
-    "windows of days": project(
-        syncWindows=[
-            {"kind": "deny", "schedule": f"0 0 {index % 28 + 1} * *", "duration": f"{index + 800}h"}
-            for index in range(15_000)
-        ]
-    ),
-    "names with many variables": own(
-        "ApplicationSet",
-        generators=[{"list": {"elements": [{"a": "b"}] * 100_000}}],
-        template={"metadata": {"name": "{{a}}" * 200}},
-    ),
-    "what is wrong everywhere": project(sourceNamespaces=["?"] * 300_000),
-    "generators of nothing": own("ApplicationSet", generators=[{}] * 300_000, template={}),
-}
-
-
 @pytest.mark.parametrize("thing", ORDINARY.values(), ids=ORDINARY)
 def test_a_large_ordinary_object_takes_less_than_a_tenth_of_the_budget(thing: Object) -> None:
     assert len(orjson.dumps(thing)) > 0.75 * LARGE
@@ -200,6 +77,20 @@ def test_a_hostile_object_ends_at_the_budget_and_is_refused(thing: Object) -> No
     with StepBudget() as taken:
         assert told(thing)[RULE] is Action.DENY
     assert taken.steps < 5 * DEFAULT_STEPS  # one charge may be large, the work is not done then
+
+
+@pytest.mark.parametrize("thing", HOSTILE_SETTINGS.values(), ids=HOSTILE_SETTINGS)
+def test_hostile_settings_end_at_the_budget_with_a_warning(thing: Object) -> None:
+    assert told(thing)[RULE] is Action.WARN
+
+
+@pytest.mark.parametrize(
+    "thing", [*HOSTILE.values(), *HOSTILE_SETTINGS.values()], ids=[*HOSTILE, *HOSTILE_SETTINGS]
+)
+def test_a_hostile_object_takes_less_than_a_second_of_one_core(thing: Object) -> None:
+    begin = time.thread_time()
+    told(thing)
+    assert time.thread_time() - begin < SECONDS * crowd()
 
 
 @pytest.mark.parametrize("depth", range(1, 75))
@@ -228,6 +119,12 @@ def test_what_was_found_before_is_told_too() -> None:
     assert found[RULE] is Action.DENY
 
 
+def test_a_small_object_with_no_end_of_mistakes_ends_before_all_are_told() -> None:
+    """Eight kilobytes with twelve thousand mistakes; an object with hundreds is told all of them."""
+    assert told(project(syncWindows=[{}] * 2_500))[RULE] is Action.DENY
+    assert RULE not in told(project(syncWindows=[{}] * 500))
+
+
 def limited(**more: Any) -> Configuration:
     return Configuration(limits=ReviewLimits(review_steps=10_000), **more)
 
@@ -252,6 +149,32 @@ def test_it_denies_where_the_entry_fails_closed_and_warns_where_it_fails_open(
     assert told(thing, configuration=limited(), settings=settings)[RULE] is action
 
 
+def test_it_denies_in_the_namespace_of_an_agent_whose_cluster_is_known() -> None:
+    """Its label makes the entry fail closed."""
+    directory = Directory(argocd_namespace="argocd", known=list(Shelf))
+    directory.put_secret(
+        {
+            "metadata": {"name": "a", "namespace": "argocd", "labels": {names.SECRET_TYPE: "cluster"}},
+            "stringData": {"name": "edge-1", "server": "https://principal:9090?agentName=edge-1"},
+        }
+    )
+    for namespace, action in (("edge-1", Action.DENY), ("edge-2", Action.WARN)):
+        thing = own("AppProject", namespace=namespace, destinations=hostile())
+        case = Case(
+            kind=kind_of(thing),
+            object=thing,
+            surroundings=Surroundings(settings=Settings(), configuration=limited(), neighbours=directory),
+        )
+        assert [one.action for one in judge(case, today=TODAY) if one.finding.rule == RULE] == [action]
+
+
+def test_values_of_charts_take_a_share_of_the_budget_and_no_more() -> None:
+    source = {"repoURL": "https://git.example.com/a", "path": ".", "helm": {"values": f"a: {aliases(440)}"}}
+    with StepBudget() as taken:
+        told(own("Application", project="shop", destination={"server": HERE}, sources=[source] * 300))
+    assert taken.steps < DEFAULT_STEPS / 10
+
+
 def test_it_warns_about_objects_that_are_not_argo_cds_own() -> None:
     config_map = {
         "apiVersion": "v1",
@@ -269,8 +192,100 @@ def test_on_an_update_only_what_changed_is_charged() -> None:
     old = project(destinations=hostile(), description="old")
     found = told({**old, "spec": {**old["spec"], "description": "new"}}, old=old, configuration=limited())
     assert RULE not in found
-    changed = {**old, "spec": {**old["spec"], "destinations": hostile(401)}}
-    assert told(changed, old=old, configuration=limited())[RULE] is Action.DENY
+    more = {**old, "spec": {**old["spec"], "destinations": [*hostile(), *other(2)]}}
+    assert RULE not in told(more, old=old, configuration=limited())
+    many = {**old, "spec": {**old["spec"], "destinations": [*hostile(), *other(400)]}}
+    assert told(many, old=old, configuration=limited())[RULE] is Action.DENY
+
+
+def other(number: int) -> list[Object]:
+    return [{**entry, "namespace": f"x{entry['namespace']}"} for entry in hostile(number)]
+
+
+ENTRIES = 5_000
+COMPARED = 3
+"""Steps at most for an entry that stays: it is compared with those before, and counted where two must not be the same."""
+
+
+def entry(kind: str, number: object) -> Any:
+    """One of a list, costly to judge."""
+    glob = f"*a*a{number}*{{b,c}}"
+    return {
+        "destinations": {"server": HERE, "namespace": glob},
+        "sourceRepos": f"https://git.example.com/{number}*a*b*{{c,d}}",
+        "sourceNamespaces": f"/^a{number}(b|c)+$/",
+        "destinationServiceAccounts": {"server": HERE, "namespace": glob, "defaultServiceAccount": "a"},
+        "namespaceResourceBlacklist": {"group": "a", "kind": f"[K{number}"},
+        "roles": {"name": f"role-{number}", "policies": ["p, what, is, this"], "groups": [" x"]},
+        "policies": f"p, proj:shop:dev, applications, fly-{number}, shop/*, allow",
+        "groups": f" group-{number}",
+        "syncWindows": {
+            "kind": "deny",
+            "schedule": "0 0 1 * *",
+            "duration": f"{600 + len(str(number))}h",
+            "applications": [glob],
+        },
+        "ignoreDifferences": {"kind": "Job", "jqPathExpressions": [f".spec.a{number}[] | select(.b)"]},
+        "elements": {"name": f"team-{number}", "cluster": "east"},
+        "generators": {"list": {"elements": [{"name": f"team-{number}"}]}},
+        "sources": {"repoURL": f"https://git.example.com/{number}", "path": "deploy", "targetRevision": "v1"},
+    }[kind]
+
+
+def with_entries(kind: str, entries: list[Any]) -> Object:
+    if kind in {"policies", "groups"}:
+        return project(roles=[{"name": "dev", kind: entries}])
+    if kind in {"ignoreDifferences", "sources"}:
+        spec: Object = {"project": "shop", "destination": {"server": HERE}, kind: entries}
+        return {**own("Application"), "spec": spec}
+    if kind in {"elements", "generators"}:
+        generators = [{"list": {"elements": entries}}] if kind == "elements" else entries
+        template = {"metadata": {"name": "shop-{{.name}}"}, "spec": {"project": "shop"}}
+        return own("ApplicationSet", goTemplate=True, generators=generators, template=template)
+    return project(**{kind: entries})
+
+
+def steps_of_an_update(kind: str) -> tuple[int, int]:
+    """Of one entry among thousands, and of that entry alone in a new object."""
+    entries = [entry(kind, number) for number in range(ENTRIES)]
+    changed = [*entries[:2_000], entry(kind, "new"), *entries[2_001:]]
+    with StepBudget() as alone:
+        told(with_entries(kind, [entry(kind, "new")]))
+    with StepBudget() as taken:
+        assert RULE not in told(with_entries(kind, changed), old=with_entries(kind, entries))
+    return taken.steps, alone.steps
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "destinations",
+        "sourceRepos",
+        "sourceNamespaces",
+        "namespaceResourceBlacklist",
+        "roles",
+        "policies",
+        "groups",
+        "syncWindows",
+        "ignoreDifferences",
+    ],
+)
+def test_an_update_of_one_entry_among_thousands_is_charged_as_that_entry(kind: str) -> None:
+    taken, alone = steps_of_an_update(kind)
+    assert taken < COMPARED * ENTRIES + 3 * alone
+
+
+def test_a_new_account_is_compared_with_the_others_and_they_not_with_each_other() -> None:
+    """Two globs are held against each other in some thirty steps, and the new one stands between the others."""
+    taken, alone = steps_of_an_update("destinationServiceAccounts")
+    assert taken < (COMPARED + 30) * ENTRIES + 3 * alone
+
+
+@pytest.mark.parametrize(("kind", "each"), [("sources", 20), ("elements", 10), ("generators", 80)])
+def test_what_is_judged_together_is_charged_whole_and_little_for_each(kind: str, each: int) -> None:
+    """Which names they generate, and which of them are the same, is a question about all of them."""
+    taken, _ = steps_of_an_update(kind)
+    assert taken < each * ENTRIES < DEFAULT_STEPS / 2
 
 
 def test_the_configuration_has_its_say() -> None:

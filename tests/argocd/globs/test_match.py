@@ -201,3 +201,9 @@ def test_the_length_of_alternatives_is_that_of_the_last_where_the_first_vary() -
     assert length("{*,ab}") == 2
     assert length("{ab,*}") == matchers.VARIES
     assert length("{ab,cd}") == 2
+
+
+def test_a_long_text_before_what_is_not_plain_is_read_once() -> None:
+    """Not by its square: that would be a minute, and the limit of a test."""
+    text = "a" * 300_000
+    assert globs.match(f"{text}?", f"{text}b")

@@ -65,6 +65,8 @@ def test_of_what_is_nested_too_deep_nothing_is_said(opening: str, closing: str) 
 
 def test_nothing_is_said_of_a_long_text_and_a_shorter_one_is_charged() -> None:
     assert not path_problem(".a|" * 2000)
+    assert not path_problem("é|" * 2000)  # 6000 bytes
+    assert path_problem("é|" * 1000)
     with StepBudget() as budget:
         assert path_problem(".a|" * 1000)
     assert 3000 < budget.steps < 10_000

@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from argocd.judging.case import path_of
-from argocd.judging.ratchet import changes_only_what_passes, differs
+from argocd.judging.ratchet import PASSING_ANNOTATIONS, changes_only_what_passes, differs
+
+SUBSCRIPTION = "notifications.argoproj.io/subscribe.on-sync-failed.slack"
 
 
 @pytest.mark.parametrize(
@@ -34,7 +36,7 @@ def application(**parts: Any) -> dict[str, Any]:
         application(status={"health": {}}),
         application(operation={"sync": {}}),
         application(metadata={"name": "a", "finalizers": ["x"]}),
-        application(metadata={"name": "a", "annotations": {"argocd.argoproj.io/refresh": "hard"}}),
+        *(application(metadata={"name": "a", "annotations": {key: "x"}}) for key in PASSING_ANNOTATIONS),
         application(metadata={"name": "a", "annotations": {}, "managedFields": [{}], "resourceVersion": "2"}),
         application(metadata={"name": "a", "generation": 2}),
     ],
@@ -50,6 +52,7 @@ def test_writes_of_argocd_through_the_main_resource_pass(after: dict[str, Any]) 
         application(spec={"project": "other"}),
         application(metadata={"name": "a", "labels": {"x": "y"}}),
         application(metadata={"name": "a", "annotations": {"x": "y"}}),
+        application(metadata={"name": "a", "annotations": {SUBSCRIPTION: "shop"}}),
         application(data={}),
         "text",
         None,

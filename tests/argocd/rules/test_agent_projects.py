@@ -24,7 +24,9 @@ JANE = User("jane")
 PRINCIPAL = User("system:serviceaccount:argocd:tiphys-principal")
 AGENT = User("system:serviceaccount:argocd:tiphys-agent")
 REPLICA = User("system:serviceaccount:argocd:tiphys-replica")
+EMERGENCY = User("jo", (names.HA_BREAK_GLASS,))
 ARGOCD = User("system:serviceaccount:argocd:argocd-application-controller")
+SERVER = User("system:serviceaccount:argocd:argocd-server")
 EDGE_1 = User("system:serviceaccount:edge-1:agent")
 EDGE_2 = User("system:serviceaccount:edge-2:agent")
 IDENTITY = "system:serviceaccount:(?P<agent>[a-z0-9-]+):agent"
@@ -137,6 +139,20 @@ def test_labels_other_annotations_and_status_pass() -> None:
     assert found(case_of(item, old=mirror())) == set()
 
 
+def test_labels_and_annotations_by_argocd_server_are_refused_and_its_requests_pass() -> None:
+    app = application(namespace="edge-1", metadata={"annotations": SOURCE, "labels": {"team": "shop"}})
+
+    def judged(role: Role = Role.CONTROL_PLANE, **metadata: Any) -> set[str]:
+        edited = {**app, "metadata": {**app["metadata"], **metadata}}
+        return found(case_of(edited, old=app, kind=Kind.APPLICATION, role=role, writer=SERVER))
+
+    assert judged(labels={"team": "other"}) == {"agent/mirror-changed"}
+    assert judged(annotations={**SOURCE, "note": "x"}) == {"agent/mirror-changed"}
+    assert judged(annotations={**SOURCE, names.REFRESH: "hard", names.HYDRATE: "normal"}) == set()
+    assert judged(finalizers=[names.RESOURCES_FINALIZER]) == set()
+    assert judged(Role.WORKLOAD, labels={"team": "other"}) == set()
+
+
 def test_an_update_that_changes_nothing_is_nobodys_business() -> None:
     assert list(agent_mirrors.RULES[0].check(case_of(mirror(), old=mirror()))) == []
 
@@ -163,7 +179,7 @@ def test_a_mirrored_application_is_protected_in_its_spec_alone() -> None:
     ("role", "keeper", "others"),
     [
         (Role.WORKLOAD, (AGENT, ARGOCD), (JANE, PRINCIPAL, REPLICA)),
-        (Role.STANDBY, (REPLICA, PRINCIPAL), (JANE, AGENT, ARGOCD)),
+        (Role.STANDBY, (REPLICA, PRINCIPAL, EMERGENCY), (JANE, AGENT, ARGOCD)),
     ],
 )
 def test_mirrors_elsewhere_are_kept_by_their_keeper(
@@ -178,11 +194,22 @@ def test_mirrors_elsewhere_are_kept_by_their_keeper(
     ]
     for kind, item, change in items:
         for writer in (*keeper, *others):
-            expected = set() if writer in keeper else {"agent/mirror-changed"}
+            refused = (
+                ("agent/standby",) * 2
+                if role is Role.STANDBY
+                else ("agent/mirror-changed", "agent/mirror-deleted")
+            )
+            expected = set() if writer in keeper else {refused[0]}
             update = case_of({**item, **change}, old=item, kind=kind, role=role, writer=writer)
             assert found(update) == expected, (kind, writer)
             deletion = case_of(item, kind=kind, role=role, writer=writer, operation=DELETE)
-            assert found(deletion) == ({"agent/mirror-deleted"} if expected else set())
+            assert found(deletion) == ({refused[1]} if expected else set())
+
+
+def test_on_a_standby_a_new_object_without_any_mark_is_refused_too() -> None:
+    native = {"metadata": {"name": "x"}, "spec": {}}
+    for writer, expected in ((JANE, {"agent/standby"}), (PRINCIPAL, set()), (User(), set())):
+        assert found(case_of(native, role=Role.STANDBY, writer=writer)) == expected
 
 
 def test_a_backup_may_be_restored() -> None:
@@ -205,7 +232,8 @@ def test_each_cluster_says_who_keeps_its_mirrors() -> None:
         Role.CONTROL_PLANE: "this is the mirror of what the autonomous agent edge-1 has: "
         "only the principal and that agent may delete it",
         Role.WORKLOAD: "this is the mirror of what the principal has: only the agent may delete it",
-        Role.STANDBY: "this is the mirror of what the primary region has: only the replica may delete it",
+        Role.STANDBY: "this cluster is a standby of its peer in the other region: "
+        "only the principal here writes, what is written there",
     }
 
 
@@ -252,13 +280,13 @@ def test_content_is_judged_once_the_name_is_right() -> None:
 def test_rules_of_the_control_plane_are_silent_elsewhere() -> None:
     item = mirror(name="shop", namespace="elsewhere")
     there = Neighbourhood(projects=[mirror()])
-    for role in (Role.WORKLOAD, Role.STANDBY):
-        assert found(case_of(item, role=role, writer=AGENT, neighbours=there)) == set()
+    for role, keeper in ((Role.WORKLOAD, AGENT), (Role.STANDBY, PRINCIPAL)):
+        assert found(case_of(item, role=role, writer=keeper, neighbours=there)) == set()
         app = application(spec={"project": "edge-1-shop"})
-        assert found(case_of(app, kind=Kind.APPLICATION, role=role, neighbours=there)) == set()
+        assert found(case_of(app, kind=Kind.APPLICATION, role=role, writer=keeper, neighbours=there)) == set()
         accounts = [{"server": "https://proxy?agentName=edge-2"}]
         assert (
-            found(case_of({"spec": {"destinationServiceAccounts": accounts}}, role=role, writer=AGENT))
+            found(case_of({"spec": {"destinationServiceAccounts": accounts}}, role=role, writer=keeper))
             == set()
         )
 

@@ -147,6 +147,13 @@ def test_in_cluster_is_a_name_and_no_server() -> None:
         ("https://charts.example.com", "*", 0),
         ("registry.example.com/charts", "main", 0),
         ("registry.example.com/charts", "HEAD", 1),
+        ("https://charts.example.com", ">=1.0 <", 1),
+        ("https://charts.example.com", ">= 1.0, <2", 0),
+        ("https://charts.example.com", "1.2 - 1.4.5 || ^2.x || ~> 3.1", 0),
+        ("https://charts.example.com", "v1.2.3-rc.1+build", 0),
+        ("https://charts.example.com", "^1.2 ||", 1),
+        ("registry.example.com/charts", "newest *", 1),
+        ("registry.example.com/charts", "newest", 0),
     ],
 )
 def test_a_chart_has_a_version(url: str, revision: str, found: int) -> None:

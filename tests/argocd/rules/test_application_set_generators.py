@@ -36,6 +36,22 @@ def test_each_has_what_it_needs(generator: dict[str, Any], path: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "entry", "keys"),
+    [
+        ("scmProvider", {"repositoryMatch": "(a", "branchMatch": "*", "labelMatch": "a{2,1}"}, 3),
+        ("scmProvider", {"repositoryMatch": "^a-.*$", "branchMatch": "(?i)main|v[0-9]+"}, 0),
+        ("scmProvider", {"repositoryMatch": "({{.team}}"}, 0),
+        ("scmProvider", {"titleMatch": "(a"}, 0),
+        ("pullRequest", {"branchMatch": "(a", "targetBranchMatch": "[", "titleMatch": "a**)"}, 3),
+    ],
+)
+def test_a_filters_expression_compiles(kind: str, entry: dict[str, str], keys: int) -> None:
+    found = ask("applicationset/filter", application_set(generators=[{kind: {"filters": [entry]}}]))
+    at = f"spec.generators[0].{kind}.filters[0]"
+    assert {each.path for each in found} == ({f"{at}.{key}" for key in entry} if keys else set())
+
+
+@pytest.mark.parametrize(
     ("expression", "expected"),
     [
         ({"key": "a", "operator": "In", "values": ["b"]}, ""),

@@ -10,6 +10,7 @@ from argocd.judging.configuration import (
     ImpersonationOptions,
     Tracking,
     TrackingFormat,
+    Version,
 )
 from tests.argocd.fake_neighbours import Neighbourhood
 from tests.argocd.rules.asking import application, argocd_cm, ask
@@ -56,6 +57,23 @@ def test_an_installation_id_may_be_set_before_there_are_applications() -> None:
     assert ask(rule, after, old=before)
     assert not ask(rule, after, old=after)
     assert not ask(rule, after)
+
+
+def test_where_labels_decide_an_installation_id_changes_nothing() -> None:
+    by_label = {names.TRACKING_METHOD_KEY: "label"}
+    before, after = argocd_cm(installationID="east", **by_label), argocd_cm(installationID="west", **by_label)
+    assert not ask("settings/installation-id", after, old=before)
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [((3, 5), "counts as untracked"), ((3, 6), "of other installations count as this one's")],
+)
+def test_an_installation_id_taken_away(version: Version, said: str) -> None:
+    configuration = Configuration(argocd=ArgoCD(version=version))
+    before, after = argocd_cm(installationID="east"), argocd_cm()
+    (finding,) = ask("settings/installation-id", after, old=before, configuration=configuration)
+    assert said in finding.message
 
 
 @pytest.mark.parametrize(

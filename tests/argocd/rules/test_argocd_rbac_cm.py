@@ -8,6 +8,7 @@ from argocd.rules.config_map_data import MOST_TOLD
 from tests.argocd.fake_neighbours import Neighbourhood
 from tests.argocd.rules.asking import ask, config_map, project
 
+ALLOWED = "p, role:a, logs, get, */*, allow"
 GROUP = "g, team, role:a"
 
 
@@ -99,25 +100,47 @@ def test_a_pattern_that_cannot_be_used_is_refused() -> None:
 @pytest.mark.parametrize(
     ("policy", "default", "said"),
     [
-        ("p, role:a, logs, get, */*, allow", "", "nobody has 'role:a'"),
-        ("p, role:a, logs, get, */*, allow", "role:a", ""),
-        (f"p, role:a, logs, get, */*, allow\n{GROUP}", "", ""),
-        (GROUP, "", "'role:a' may do nothing"),
-        ("g, team, role:admn", "", "did you mean role:admin?"),
-        ("g, team, role:admin\ng, others, role:readonly", "", ""),
-        ("g, role:a, role:readonly\ng, team, role:a", "", ""),
+        (ALLOWED, "", "nobody has 'role:a'"),
+        (ALLOWED, "role:a", ""),
+        (f"{ALLOWED}\n{GROUP}", "", ""),
+        ("g, role:a, role:readonly", "", "nobody has 'role:a'"),
+        ("p, role:admin, logs, get, */*, allow", "", ""),
         ("p, ada, logs, get, */*, allow\np, proj:shop:ci, logs, get, shop/*, allow", "", ""),
+        (f"{ALLOWED}\ng, my,group, role:a", "", ""),
     ],
 )
-def test_a_role_leads_from_somebody_to_something(policy: str, default: str, said: str) -> None:
-    found = ask("rbac/role", rbac_cm(policy, **{"policy.default": default}))
+def test_a_role_is_somebodys(policy: str, default: str, said: str) -> None:
+    found = ask("rbac/unassigned-role", rbac_cm(policy, **{"policy.default": default}))
     assert bool(found) == bool(said)
     assert all(said in one.message for one in found)
 
 
-def test_roles_of_all_policies_count() -> None:
-    data = {"policy.team.csv": GROUP}
-    assert not ask("rbac/role", rbac_cm("p, role:a, logs, get, */*, allow", **data))
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [
+        (GROUP, "'role:a' may do nothing"),
+        ("g, team, role:admn", "did you mean role:admin?"),
+        ("g, team, role:admin\ng, others, role:readonly", ""),
+        ("g, role:a, role:readonly\ng, team, role:a", ""),
+        (f"{ALLOWED}\n{GROUP}", ""),
+        (ALLOWED, ""),
+    ],
+)
+def test_a_role_that_is_given_away_may_do_something(policy: str, said: str) -> None:
+    found = told("rbac/role", policy)
+    assert bool(found) == bool(said)
+    assert all(said in one for one in found)
+
+
+@pytest.mark.parametrize("rule", ["rbac/role", "rbac/unassigned-role"])
+def test_roles_of_all_policies_count(rule: str) -> None:
+    assert not ask(rule, rbac_cm(ALLOWED, **{"policy.team.csv": GROUP}))
+
+
+def test_a_role_that_nobody_had_and_that_may_do_nothing_now_is_told() -> None:
+    old = rbac_cm(ALLOWED)
+    assert ask("rbac/role", rbac_cm(GROUP), old=old)
+    assert not ask("rbac/unassigned-role", rbac_cm(f"# first\n{ALLOWED}"), old=old)
 
 
 @pytest.mark.parametrize(
@@ -167,9 +190,9 @@ def test_a_policy_names_projects_that_exist(line: str, found: int) -> None:
 def test_an_update_answers_for_the_lines_that_it_brings() -> None:
     bad = "p, role:b, application, get, shop, nope"
     old = rbac_cm(f"{bad}\n{GROUP}")
-    for rule in ("rbac/policy-line", "rbac/no-match", "rbac/role"):
+    for rule in ("rbac/policy-line", "rbac/no-match", "rbac/role", "rbac/unassigned-role"):
         assert ask(rule, old)
-        assert not ask(rule, rbac_cm(f"# first\n{bad}\n{GROUP}\np, role:a, logs, get, */*, allow"), old=old)
+        assert not ask(rule, rbac_cm(f"# first\n{bad}\n{GROUP}\n{ALLOWED}"), old=old)
     assert ask("rbac/policy-line", rbac_cm(f"{bad}\np, more"), old=old)
 
 

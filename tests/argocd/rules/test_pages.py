@@ -22,6 +22,12 @@ def test_every_rule_has_an_anchor_that_its_id_names() -> None:
         assert f"(#{rule.id})" in page
 
 
+def test_the_index_on_top_counts_every_rule_once() -> None:
+    index = rules.generate().partition("\n## ")[0]
+    counts = re.findall(r"^\| \[\S+\]\(#\S+\) \| [^|]+ \| (\d*) \| (\d*) \|$", index, re.MULTILINE)
+    assert sum(int(count or 0) for row in counts for count in row) == len(CATALOGUE)
+
+
 def test_the_page_of_rules_is_fresh() -> None:
     assert (DOCS / "rules.md").read_text().endswith(rules.generate()), "run `make docs`"
 

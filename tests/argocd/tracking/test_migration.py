@@ -95,6 +95,13 @@ def test_a_copied_label_on_a_protected_object_is_in_no_danger() -> None:
     assert (found.risk, found.after) == (Risk.NONE, "shop")
 
 
+@pytest.mark.parametrize("hook", [names.HOOK, names.HELM_HOOK])
+def test_a_copied_label_on_a_hook_is_in_no_danger(hook: str) -> None:
+    thing = service(label="shop")
+    thing["metadata"]["annotations"][hook] = "PostSync"
+    assert moved(thing, ANNOTATION, LABEL).risk is Risk.NONE
+
+
 def test_marks_that_disagree_move_the_object() -> None:
     thing = service(label="chart", tracking_id=OWN_ID)
     assert moved(thing, ANNOTATION, LABEL).risk is Risk.MOVED
