@@ -19,6 +19,7 @@ import pytest
 
 from certs.authority import Authority, LeafSubject
 from certs.folder import BUNDLE, CERTIFICATE, KEY, publish
+from scripts.ports import free_port
 
 if TYPE_CHECKING:
     from scripts.cluster.controlplane import Cluster
@@ -26,16 +27,6 @@ if TYPE_CHECKING:
     from tests.webhook.webhook_process import Guard
 
 ROOT = Path(__file__).parents[2]
-
-
-def free_port() -> int:
-    """Offered to nobody else for a minute: a connection of it was closed from its side. Servers may bind it."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        with socket.create_connection(("127.0.0.1", port)) as caller:
-            probe.accept()[0].close()
-            caller.recv(1)
-    return port
 
 
 def publish_leaf(folder: Path, authority: Authority | None = None) -> Authority:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from scripts.cluster.controlplane import Cluster
-from tests.webhook.conftest import ROOT, free_port
+from scripts.ports import free_port
+from tests.webhook.conftest import ROOT
 
 READY_SECONDS = 60
 

@@ -141,6 +141,14 @@ class AccessReviews:
         return allowed
 
 
+def unchecked(case: Case) -> Judgement:
+    """Nobody found out in time which accounts are meant: a question without an answer is a no."""
+    message = "the accounts were not checked: finding out which are meant takes more steps than a review has"
+    hint = "Use fewer and simpler patterns for servers."
+    action = case.surroundings.configuration.enforced(Action.DENY)
+    return Judgement(Finding(RULE, "spec.destinationServiceAccounts", message, hint), action)
+
+
 def _accounts(entry: ServiceAccountEntry, case: Case) -> list[Account]:
     """Whom Argo CD may come to act as. Where an Application has no namespace to go to, that is in its own."""
     namespace, name = account_of(entry)

@@ -73,6 +73,7 @@ class ClusterState:
         self._settings_map: Object | None = None
         self._parameters_map: Object | None = None
         self._modes_map: Object | None = None
+        self._pair_map: Object | None = None
         self._agents: dict[str, Object] = {}
         """Cluster Secrets of agents, without their data."""
         self._templates: dict[str, Template] = {}
@@ -151,6 +152,7 @@ class ClusterState:
             self._take_parameters,
         )
         self._watch_one("agent modes", scope.argocd_namespace, names.AGENT_MODES, self._take_modes)
+        self._watch_one("pair", scope.argocd_namespace, names.HA_RECORD, self._take_pair)
         self._keep(
             Shelf.PROJECTS,
             APP_PROJECTS,
@@ -281,6 +283,10 @@ class ClusterState:
         self._modes_map = body
         self._renew()
 
+    def _take_pair(self, body: Object | None) -> None:
+        self._pair_map = body
+        self._renew()
+
     def _take_secret(self, old: Object | None, new: Object | None) -> None:
         """An agent's cluster: its label says whether it is autonomous."""
         before, after = ([] if each is None else [each] for each in (old, new))
@@ -329,19 +335,23 @@ class ClusterState:
     def _taken(self) -> Snapshot:
         return Snapshot(
             surroundings=Surroundings(
-                settings=self._settings(), configuration=self._with_modes(), neighbours=self.directory
+                settings=self._settings(), configuration=self._as_principals_say(), neighbours=self.directory
             ),
             namespace=lambda name: self._namespaces.get(name, {}),
             templates=self._templates,
         )
 
-    def _with_modes(self) -> Configuration:
-        """The principal's word on its agents; `agents.autonomous` only adds to it."""
+    def _as_principals_say(self) -> Configuration:
+        """The principal's word on its agents, to which `agents.autonomous` only adds, and on its own role in a pair."""
         configuration = self._configuration
         if configuration.role is Role.WORKLOAD:
             return configuration  # its one agent's mode is configured
         known = autonomous_agents(self._agents.values(), self._modes_map)
-        return replace(configuration, agents=replace(configuration.agents, known_autonomous=known))
+        configuration = replace(configuration, agents=replace(configuration.agents, known_autonomous=known))
+        if reading.text(self._pair_map, "data", "role") != Role.STANDBY:
+            return configuration
+        peer, epoch = (reading.text(self._pair_map, "data", key) for key in ("peerAddress", "peerEpoch"))
+        return replace(configuration, role=Role.STANDBY, active_peer=f"{peer} (epoch {epoch})")
 
     def _settings(self) -> Settings:
         return read_settings(

@@ -17,7 +17,7 @@ from argocd.engine.judge import Judgement, costs_too_much, judge, weigh
 from argocd.judging.case import Action, Case, Finding, Kind, Operation, Surroundings, User, kind_of
 from argocd.judging.writers import is_kubernetes_cleaning_up
 from argocd.tracking import completion as tracking_completion
-from webhook.admission.access_reviews import AccessReviews
+from webhook.admission.access_reviews import AccessReviews, unchecked
 from webhook.admission.cluster_state import Snapshot
 from webhook.admission.messages import denial, warnings
 from webhook.admission.review import PASSED, UNREAD_RULE, Review, ReviewAnswer
@@ -78,7 +78,10 @@ class Decisions:
             except BudgetExceededError:
                 return _verdict(
                     review,
-                    [*judgements, *weigh(costs_too_much(case), case, today=self._today())],
+                    [
+                        *judgements,
+                        *weigh([*costs_too_much(case), unchecked(case)], case, today=self._today()),
+                    ],
                     pages_url=pages_url,
                 )
             if asking is not None:

@@ -23,7 +23,7 @@ MORE_PLACES = 2
 
 def _weight(rule: Rule) -> int:
     """What Argo CD refuses, what it ignores or misreads, what is missing around the object, habits."""
-    if rule.profile is Profile.PARITY:
+    if rule.refused_by_argocd or rule.profile is Profile.PARITY:
         return 0
     if rule.action is Action.DENY:
         return 1

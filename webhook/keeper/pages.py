@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlsplit
 
-from flask import Flask, Response, abort, jsonify, render_template
+from flask import Flask, Response, abort, jsonify, render_template, request
 from markupsafe import Markup
 
 from argocd.judging.configuration import Configuration
@@ -17,6 +18,7 @@ from argocd.judging.profiles import where_and_why
 from argocd.rules.catalogue import CATALOGUE
 from tiphys import __version__, metrics
 from tiphys.http_server import HttpPage
+from tiphys.loopback import host_name, names_loopback
 from tiphys.pages import layout
 from tiphys.redaction import redacted_text
 from webhook.admission.cluster_state import ClusterState
@@ -37,10 +39,22 @@ def probe_pages(keeper: Keeper) -> Mapping[str, Callable[[], HttpPage]]:
     }
 
 
+_FOREIGN = "ask for localhost, or by the name that pages.url of the configuration has\n"
+
+
 def create_pages(keeper: Keeper, cluster_state: ClusterState, registration: Registration) -> Flask:
     pages = Flask("webhook", static_folder=None)
     pages.jinja_loader = layout.loader("webhook")
     pages.jinja_env.globals["chart"] = chart
+    pages.jinja_env.filters["with_code"] = layout.with_code
+
+    @pages.before_request
+    def refuse_a_foreign_name() -> Response | None:
+        """By which a page elsewhere would lead a browser to its own port-forward."""
+        host, known = request.headers.get("Host", ""), cluster_state.configuration.pages.url
+        if names_loopback(host) or (known and host_name(host) == urlsplit(known).hostname):
+            return None
+        return Response(_FOREIGN, status=403, content_type="text/plain; charset=utf-8")
 
     @pages.after_request
     def with_headers(response: Response) -> Response:

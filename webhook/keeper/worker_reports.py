@@ -25,8 +25,10 @@ DATAGRAM_LIMIT = 64 * 1024
 REMEMBERED_DENIALS = 50
 REMEMBERED_EXEMPTIONS = 200
 SOCKET = "keeper.sock"
-LONGEST_FOLDER = 107 - len(f"/{SOCKET}")
-"""Bytes of the path that the socket may be in: Linux's sun_path has 108 with its end."""
+OWN_FOLDER = "webhook-"
+"""What the name of a process's own folder in the runtime folder begins with; eight random characters follow."""
+LONGEST_FOLDER = 107 - len(f"/{OWN_FOLDER}12345678/{SOCKET}")
+"""Bytes of the runtime folder's path: Linux's sun_path has 108 with its end."""
 
 LONGEST_PATH = 200
 """Keys of labels and data are part of it, and as long as their writer likes."""

@@ -2,19 +2,21 @@
 
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from urllib.parse import urlsplit
 
 from argocd import names, reading
+from argocd.globs import Verdict
 from argocd.judging.configuration import Configuration, Enforcement, matches
+from argocd.projects.pattern_lists import in_list
 from argocd.settings.argocd_cm import read_settings
 from certs.folder import BUNDLE, CERTIFICATE, KEY
 from certs.key_pair import CertificateError, KeyPair, verifies
 from kube import queries
 from kube.errors import ApiError, ForbiddenError
-from kube.resources import APP_PROJECTS, CONFIG_MAPS, LEASES, SECRETS
+from kube.resources import APP_PROJECTS, CONFIG_MAPS, LEASES, NAMESPACES, SECRETS
 from kube.secrets import decoded_data
 from kube.store import Object, Store
 from tiphys.errors import SurroundingsError
@@ -28,9 +30,10 @@ from webhook.registration.register import (
     UNREGISTERED,
     bundles_of,
 )
-from webhook.registration.table import NAME, Registration
+from webhook.registration.table import NAME, SYSTEM_NAMESPACES, Registration
 
 PROBE_SECONDS = 5.0
+NAMESPACES_SHOWN = 5
 
 BAD_PROJECT: Object = {
     "apiVersion": "argoproj.io/v1alpha1",
@@ -64,11 +67,17 @@ class Status:
     """What is guarded less well than it could be."""
 
     def lines(self) -> Iterator[str]:
-        yield f"{'guarded' if self.guarded else 'NOT guarded'}: a bad project in a dry run was {self.probe}"
-        yield f"certificate: {self.certificate}"
+        yield from self.lines_of_protection()
         yield f"leader: {self.leader or 'none'}"
         for replica in self.replicas:
             yield f"replica: {replica.name} {replica.version}{'' if replica.alive else ' (no sign of life)'}"
+        yield from self.lines_of_trouble()
+
+    def lines_of_protection(self) -> Iterator[str]:
+        yield f"{'guarded' if self.guarded else 'NOT guarded'}: a bad project in a dry run was {self.probe}"
+        yield f"certificate: {self.certificate}"
+
+    def lines_of_trouble(self) -> Iterator[str]:
         yield from (f"problem: {line}" for line in self.problems)
         yield from (f"weaker: {line}" for line in self.weaknesses)
 
@@ -198,10 +207,28 @@ async def _weaknesses(store: Store, registration: Registration) -> AsyncIterator
         store, CONFIG_MAPS, name=names.ARGOCD_CMD_PARAMS_CM, namespace=registration.argocd_namespace
     )
     settings = read_settings(None, configuration=configuration, command_parameters=parameters)
-    known = {registration.argocd_namespace, *registration.application_namespaces}
-    for namespace in settings.application_namespaces or ():
-        if namespace not in known:
-            yield f"Argo CD takes Applications in {namespace}, where Tiphys fails open: --application-namespace"
+    if weak := await open_namespaces(store, registration, settings.application_namespaces or ()):
+        shown = ", ".join(weak[:NAMESPACES_SHOWN])
+        more = f" and {len(weak) - NAMESPACES_SHOWN} others" if len(weak) > NAMESPACES_SHOWN else ""
+        yield f"Argo CD takes Applications in {shown}{more}, where Tiphys fails open: --application-namespace"
+
+
+async def open_namespaces(store: Store, registration: Registration, enabled: Sequence[str]) -> list[str]:
+    """Those in which Argo CD takes Applications and no entry fails closed: agents' namespaces have one by their label."""
+    never = {registration.home, *SYSTEM_NAMESPACES}
+    closed = {registration.argocd_namespace, *registration.application_namespaces, *never}
+    if not enabled:
+        return []
+    return sorted(
+        [
+            name
+            async for page in queries.pages(store, NAMESPACES, metadata_only=True)
+            for found in page
+            if (name := reading.text(found, "metadata", "name")) not in closed
+            and names.TIPHYS_AGENT not in reading.mapping(found, "metadata", "labels")
+            and in_list(enabled, name) is not Verdict.NO
+        ]
+    )
 
 
 def shared_accounts(configuration: Configuration) -> Iterator[str]:

@@ -8,7 +8,7 @@ import asyncio
 import re
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -30,7 +30,15 @@ from webhook.admission.review import (
     decode_prefix,
     encode,
 )
-from webhook.server.fairness import UNCOUNTED_BYTES, BodiesFullError, Body, BodyBudget, Turns, address_of
+from webhook.server.fairness import (
+    UNCOUNTED_BYTES,
+    BodiesFullError,
+    Body,
+    BodyBudget,
+    Turns,
+    WorkClock,
+    address_of,
+)
 
 SKIMMED_LIMIT = 32 * (1 << 20)
 """A body above the limit is still answered, from its beginning, and the rest let go: escaped, an object of 3 MiB and
@@ -107,6 +115,7 @@ class ReviewApp:
         self.state = WorkerPhase.SERVING
         self._bodies = BodyBudget()
         self._turns = Turns()
+        self._work_clock = WorkClock()
         self._reloading: asyncio.Task[None] | None = None
 
     def context(self) -> ssl.SSLContext:
@@ -164,17 +173,22 @@ class ReviewApp:
         turns = self._turns
         with self._bodies.body(address) as body:
             try:
-                read = await _read(scope, receive, body)
-                given = False
-                if turns.must_wait(address):
+                declared = _declared(scope["headers"])
+                whole, unread = await (
+                    _read_small(receive, declared=declared)
+                    if 0 < declared <= UNCOUNTED_BYTES
+                    else _read_large(receive, body, declared=declared)
+                )
+                sent, given = turns.sent(address, len(whole)), False
+                if turns.must_wait(sent):
                     async with _deadline(scope, begin) as body.waiting:
-                        given = await turns.wait(address)
-                began = turns.processor()
+                        given = await turns.wait(sent)
+                started = self._work_clock.begin()
                 try:
-                    review = read()
+                    review = decode_prefix(whole, unread=unread) if unread else decode(whole)
                     answer = endpoint.decide(review)
                 finally:
-                    turns.worked(address, turns.processor() - began, given=given)
+                    turns.worked(sent, self._work_clock.since(started), given=given)
                 if not isinstance(answer, ReviewAnswer):
                     async with _deadline(scope, begin) as body.waiting:
                         answer = await answer
@@ -215,36 +229,47 @@ class _RefusedError(Exception):
             self.headers = (*self.headers, (b"connection", b"close"))
 
 
-async def _read(scope: Mapping[str, Any], receive: Any, body: Body) -> Callable[[], Review]:
-    """The whole body, to be decoded when it is its turn."""
-    headers = dict(scope["headers"])
-    media = headers.get(b"content-type", b"")
+def _declared(headers: Iterable[tuple[bytes, bytes]]) -> int:
+    """The bytes that a caller says it sends, and 0 where it does not say; refused where it sends something else."""
+    sent = dict(headers)
+    media = sent.get(b"content-type", b"")
     if media != _JSON and media.split(b";")[0].strip().lower() != _JSON:
         raise ReviewError("the content type must be application/json")
-    length = headers.get(b"content-length", b"")
-    declared = int(length) if length.isdigit() else 0
+    length = sent.get(b"content-length", b"")
+    return int(length) if length.isdigit() else 0
+
+
+async def _read_small(receive: Any, *, declared: int) -> tuple[bytes, str]:
+    """Nearly every body: it is not counted, so that nobody takes its place while it is waited for."""
+    chunks, size = [], 0
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise ReviewError("the connection ended within the body")
+        chunk = message.get("body", b"")
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > declared:
+            raise ReviewTooLargeError(f"the body is larger than {declared} bytes")
+        if not message.get("more_body"):
+            return b"".join(chunks), ""
+
+
+async def _read_large(receive: Any, body: Body, *, declared: int) -> tuple[bytes, str]:
+    """The whole body, to be decoded when it is its turn; or its beginning, and why the rest is not read."""
     if declared > SKIMMED_LIMIT:
         raise ReviewTooLargeError(f"the body is larger than {SKIMMED_LIMIT} bytes")
     message = await receive()
-    if 0 < declared <= UNCOUNTED_BYTES:
-        return partial(decode, await _parts(message, receive, body, declared=declared, kept=declared))
-    if not message.get("more_body"):
-        whole = message.get("body", b"") if message["type"] == "http.request" else b""
-        body.charge(len(whole))
-        return partial(decode, whole)
     async with asyncio.timeout(None) as body.waiting:
         if declared > BODY_LIMIT:
             prefix = await _parts(message, receive, body, declared=declared, kept=PREFIX_LIMIT)
-            return partial(decode_prefix, prefix, unread=f"more than {BODY_LIMIT} bytes")
-        whole = await _parts(message, receive, body, declared=declared, kept=BODY_LIMIT)
-    return partial(decode, whole)
+            return prefix, f"more than {BODY_LIMIT} bytes"
+        return await _parts(message, receive, body, declared=declared, kept=BODY_LIMIT), ""
 
 
 async def _parts(message: Mapping[str, Any], receive: Any, body: Body, *, declared: int, kept: int) -> bytes:
-    """What was declared is charged at once, what was not as it comes; nothing for a small body."""
-    counted = declared > UNCOUNTED_BYTES or not declared
-    if counted:
-        body.charge(min(declared, kept))
+    """What was declared is charged at once, what was not as it comes."""
+    body.charge(min(declared, kept))
     chunks, size = [], 0
     while True:
         if message["type"] != "http.request":
@@ -255,7 +280,7 @@ async def _parts(message: Mapping[str, Any], receive: Any, body: Body, *, declar
         size += len(chunk)
         if size > max(declared, kept):
             raise ReviewTooLargeError(f"the body is larger than {kept} bytes")
-        if counted and body.size < size <= kept:
+        if body.size < size <= kept:
             body.charge(size - body.size)
         if not message.get("more_body"):
             return b"".join(chunks)

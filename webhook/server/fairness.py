@@ -4,10 +4,14 @@ Bytes of bodies under way are bounded, and shared so that slow senders do not us
 up the address that holds most loses its oldest body that is waited for, so that a newcomer whose body comes at once is
 served; it is refused only where nobody else can go.
 
-Judging is synchronous, so that a costly review makes all others of its worker wait. An address whose reviews have been
-cheap is served as it comes. All others wait in a lane of their own, of which one goes at a time, the cheapest address
-first, and after each the loop looks at what has come meanwhile. So one costly review at most is before an API server's,
-however many strangers send some.
+Judging is synchronous, so that a costly review makes all others of its worker wait. A review is served as it comes where
+those of about its size that its address sent have been cheap: one tenant's large project holds up no small one that comes
+through the same API server. All others wait in a lane of their own, of which one goes at a time: in turns of the address
+that has used the lane least lately, and the first of those that have not used it yet, such as an API server's that has
+just started. After each the loop looks at what has come meanwhile, and where another address waits in it the lane rests for
+twice as long as it has worked. So one costly review at most is before an API server's cheap ones, however many strangers
+send some, two thirds of the processor are left to all others, and the lane is shared evenly by those who come back again
+and again. Whoever is alone with his costly reviews does not wait for himself.
 """
 
 import asyncio
@@ -15,8 +19,6 @@ import ipaddress
 import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from types import TracebackType
 from typing import Any, Self
 
 BODY_BYTES = 24 * (1 << 20)
@@ -32,11 +34,20 @@ LONG_SECONDS = 0.005
 """After work of this length others may have come."""
 HALF_LIFE_SECONDS = 30.0
 """In which a past cost counts for half: after a second's work an address waits behind others for minutes."""
-ADDRESSES = 1024
+REMEMBERED = 1024
+"""Addresses, each with the sizes of what it sends."""
+SIZE_BITS = 4
+"""Bodies of up to 2, 32 and 512 KiB, and larger ones."""
 LOOKS = 4
 """Turns of the loop from a packet on the wire to the review in it: a reading and three wakings."""
 
+REST = 2
+"""For each second that the costly lane has worked while several want it."""
+
 UNKNOWN = float("inf")
+
+Sent = tuple[str, int]
+"""From where, and of about which size."""
 
 
 def address_of(peer: tuple[Any, ...] | None) -> str:
@@ -96,7 +107,7 @@ class BodyBudget:
         raise BodiesFullError
 
 
-class Body(AbstractContextManager["Body"]):
+class Body:
     """One body while it is under way; what it was charged is given back at the end."""
 
     __slots__ = ("_budget", "address", "evicted", "size", "waiting")
@@ -115,50 +126,77 @@ class Body(AbstractContextManager["Body"]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.size:
             self._budget.release(self)
 
 
-class Turns:
+class WorkClock:
+    """How much of the processor's time work has taken: other programs may have had it meanwhile.
+
+    Short work has taken no more than the wall clock says. To ask for the processor's own time costs more than most
+    rules, so that it is asked after long work, and before work only where it was not asked within LONG_SECONDS: long
+    work may be charged so much too much, and never too little.
+    """
+
     def __init__(
         self,
         *,
+        wall: Callable[[], float] = time.perf_counter,
         processor: Callable[[], float] = time.thread_time,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.processor = processor
+        self._wall = wall
+        self._processor = processor
+        self._asked = float("-inf")
+        self._used = 0.0
+
+    def begin(self) -> float:
+        """The wall clock's time, for `since`."""
+        now = self._wall()
+        if now - self._asked > LONG_SECONDS:
+            self._asked, self._used = now, self._processor()
+        return now
+
+    def since(self, begin: float) -> float:
+        seconds = self._wall() - begin
+        return seconds if seconds <= LONG_SECONDS else min(seconds, self._processor() - self._used)
+
+
+class Turns:
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._costs: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._costs: OrderedDict[Sent, tuple[float, float]] = OrderedDict()
+        """The most that one of these reviews has taken lately."""
+        self._used: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        """What an address has taken of the lane lately, all in all."""
         self._cheap: deque[asyncio.Future[None]] = deque()
         self._costly: dict[asyncio.Future[None], str] = {}
         self._given = False
-        """To one of the costly ones, which has not worked yet."""
+        """To one of the costly ones, which has not worked yet; or nobody may have a turn, because the lane rests."""
+        self._known_next = False
+        """Those who have used the lane and newcomers take turns."""
         self._looking = False
 
-    def cost(self, address: str) -> float:
-        """The most that one of its reviews has cost lately; nobody knows yet what a newcomer's will."""
-        known = self._costs.get(address)
-        if known is None:
-            return UNKNOWN
-        return float(known[0] * 0.5 ** ((self._clock() - known[1]) / HALF_LIFE_SECONDS))
+    @staticmethod
+    def sent(address: str, size: int) -> Sent:
+        return address, size.bit_length() // SIZE_BITS
 
-    def must_wait(self, address: str) -> bool:
+    def cost(self, sent: Sent) -> float:
+        """Nobody knows yet what a newcomer's will."""
+        known = self._costs.get(sent)
+        return UNKNOWN if known is None else self._faded(known)
+
+    def must_wait(self, sent: Sent) -> bool:
         if self._looking:
             return True
-        return bool(self._costly or self._given) and self.cost(address) >= CHEAP_SECONDS
+        return bool(self._costly or self._given) and self.cost(sent) >= CHEAP_SECONDS
 
-    async def wait(self, address: str) -> bool:
+    async def wait(self, sent: Sent) -> bool:
         """Whether a turn of the costly lane was given, of which `worked` wants to hear."""
         mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        given = self.cost(address) >= CHEAP_SECONDS
+        given = self.cost(sent) >= CHEAP_SECONDS
         if given:
-            self._costly[mine] = address
+            self._costly[mine] = sent[0]
         else:
             self._cheap.append(mine)
         try:
@@ -169,42 +207,69 @@ class Turns:
             raise
         return given
 
-    def worked(self, address: str, seconds: float, *, given: bool) -> None:
+    def worked(self, sent: Sent, seconds: float, *, given: bool) -> None:
         """After work that did not wait."""
         costs = self._costs
-        if address in costs:
-            costs.move_to_end(address)
+        if sent in costs:
+            costs.move_to_end(sent)
             if (
                 seconds <= LONG_SECONDS and not given
             ):  # nearly every review: no cost that anybody is held back for
                 return
-        if address not in costs or seconds > self.cost(address):
-            costs[address] = (seconds, self._clock())
-            if len(costs) > ADDRESSES:
+        if sent not in costs or seconds > self.cost(sent):
+            costs[sent] = (seconds, self._clock())
+            if len(costs) > REMEMBERED:
                 costs.popitem(last=False)
+        address, _ = sent
+        if given or seconds > LONG_SECONDS:
+            self._use(address, seconds)
         if seconds > LONG_SECONDS:
             self._given = False if given else self._given
             self._looking = True
-            asyncio.get_running_loop().call_soon(self._look, LOOKS)
+            asyncio.get_running_loop().call_soon(self._look, LOOKS, address, seconds)
         elif given:
             self._go_on()
 
-    def _look(self, times: int) -> None:
+    def _use(self, address: str, seconds: float) -> None:
+        self._used[address] = (self._faded(self._used.get(address, (0.0, 0.0))) + seconds, self._clock())
+        self._used.move_to_end(address)
+        if len(self._used) > REMEMBERED:
+            self._used.popitem(last=False)
+
+    def _faded(self, known: tuple[float, float]) -> float:
+        seconds, when = known
+        return float(seconds * 0.5 ** ((self._clock() - when) / HALF_LIFE_SECONDS))
+
+    def _look(self, times: int, address: str, seconds: float) -> None:
         while self._cheap:
             _wake(self._cheap.popleft())
         self._looking = times > 1
         if self._looking:
-            asyncio.get_running_loop().call_soon(self._look, times - 1)
+            asyncio.get_running_loop().call_soon(self._look, times - 1, address, seconds)
         elif not self._given:
-            self._go_on()
+            self._given = any(other != address for other in self._costly.values())
+            if self._given:
+                asyncio.get_running_loop().call_later(REST * seconds, self._go_on)
+            else:
+                self._go_on()
 
     def _go_on(self) -> None:
         """With the next of the costly ones, if there is one."""
         self._given = bool(self._costly)
         if self._given:
-            first = min(self._costly, key=lambda waiting: self.cost(self._costly[waiting]))
+            first = self._next()
             del self._costly[first]
             _wake(first)
+
+    def _next(self) -> "asyncio.Future[None]":
+        """Whoever has no end of addresses must not keep back those that are known, nor the known ones a newcomer."""
+        known = {each: used for each, address in self._costly.items() if (used := self._used.get(address))}
+        newcomer = next((waiting for waiting in self._costly if waiting not in known), None)
+        if newcomer is not None:
+            self._known_next = not self._known_next
+            if self._known_next or not known:
+                return newcomer
+        return min(known, key=lambda waiting: self._faded(known[waiting]))
 
 
 def _wake(waiting: "asyncio.Future[None]") -> None:

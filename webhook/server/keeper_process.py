@@ -19,7 +19,8 @@ log = logs.get_logger()
 
 
 def run_keeper(options: WebhookOptions) -> None:
-    bind = f"{options.pages_host}:{options.pages_port}"
+    host = f"[{options.pages_host}]" if ":" in options.pages_host else options.pages_host
+    bind = f"{host}:{options.pages_port}"
     KeeperArbiter(lambda: _KeeperThread(options), bind=bind).run()
 
 

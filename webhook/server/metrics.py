@@ -70,8 +70,8 @@ class WorkerMetrics:
 
     def __init__(self, reporter: WorkerReporter) -> None:
         self._reporter = reporter
-        self._answers: dict[tuple[str, str, str, bool], int] = {}
-        self._seconds: dict[str, list[float]] = {}
+        self._answers: list[tuple[str, str, str, bool, float]] = []
+        """Path, kind, operation, whether it was allowed, and how long it took: of TELL_SECONDS at most."""
         self._told = float("-inf")
         self._reviewed = self._denied = 0
         self._spoke: Counted[str] = Counted()
@@ -79,22 +79,18 @@ class WorkerMetrics:
         # A metric's child is looked up once for each combination of labels: that is what costs.
         self._reviews: dict[tuple[str, str, str, bool], Counter] = {}
         self._review_seconds: dict[str, Histogram] = {}
-        self._findings: dict[tuple[str, str], Counter] = {}
+        self._findings: dict[tuple[str, Action], Counter] = {}
 
     def answered(self, path: str, review: Review, answer: ReviewAnswer, seconds: float) -> None:
         """Counted here, and told to the metrics at once where little comes, else now and then.
 
         Processes share these metrics, and each touch of one costs a review as much as reading its fields.
         """
-        if not self._seconds:
+        if not self._answers:
             loop = asyncio.get_running_loop()
             loop.call_at(max(loop.time(), self._told + TELL_SECONDS), self._tell)
         kind = review.kind if review.kind in JUDGED_KINDS else "other"
-        key = (path, kind, review.operation, answer.allowed)
-        self._answers[key] = self._answers.get(key, 0) + 1
-        self._reviewed += 1
-        self._denied += not answer.allowed
-        self._seconds.setdefault(path, []).append(seconds)
+        self._answers.append((path, kind, review.operation, answer.allowed, seconds))
         if answer.judgements:
             self._judged(review, answer.judgements)
         if answer.injection is not None:
@@ -102,20 +98,26 @@ class WorkerMetrics:
 
     def _tell(self) -> None:
         self._told = asyncio.get_running_loop().time()
-        for key, count in self._answers.items():
+        answers, self._answers = self._answers, []
+        counts: Counted[tuple[str, str, str, bool]] = Counted()
+        durations: dict[str, list[float]] = {}
+        for path, kind, operation, allowed, seconds in answers:
+            counts[path, kind, operation, allowed] += 1
+            durations.setdefault(path, []).append(seconds)
+        for key, count in counts.items():
             child = self._reviews.get(key)
             if child is None:
                 path, kind, operation, allowed = key
                 result = "allowed" if allowed else "denied"
                 child = self._reviews[key] = REVIEWS.labels(path.lstrip("/"), kind, operation, result)
             child.inc(count)
-        for path, seconds in self._seconds.items():
+            self._reviewed += count
+            self._denied += 0 if key[-1] else count
+        for path, all_seconds in durations.items():
             histogram = self._review_seconds.get(path)
             if histogram is None:
                 histogram = self._review_seconds[path] = REVIEW_SECONDS.labels(path.lstrip("/"))
-            metrics.observe_all(histogram, seconds)
-        self._answers.clear()
-        self._seconds.clear()
+            metrics.observe_all(histogram, all_seconds)
 
     def refused(self, path: str, status: int, reason: str) -> None:
         REFUSALS.labels(path.lstrip("/"), str(status)).inc()
@@ -137,13 +139,16 @@ class WorkerMetrics:
         log.error("a certificate was refused, the last good one stays", **{logs.ERROR: error})
 
     def _judged(self, review: Review, judgements: Sequence[Judgement]) -> None:
-        for judgement in judgements:
-            self._spoke[judgement.finding.rule] += 1
-            key = (judgement.finding.rule, judgement.action.value)
-            found = self._findings.get(key)
+        # Thousands may be of one rule, and each touch of a metric costs as much as finding one of them.
+        for (rule, action), count in Counted(
+            (judgement.finding.rule, judgement.action) for judgement in judgements
+        ).items():
+            self._spoke[rule] += count
+            found = self._findings.get((rule, action))
             if found is None:  # as many as there are rules and actions
-                found = self._findings[key] = FINDINGS.labels(*key)
-            found.inc()
+                found = self._findings[rule, action] = FINDINGS.labels(rule, action.value)
+            found.inc(count)
+        for judgement in judgements:
             if judgement.exemption is not None:
                 EXEMPTIONS.labels(judgement.finding.rule).inc()
                 self._reporter.exempted(judgement.finding.rule, judgement.exemption.reason)

@@ -24,6 +24,7 @@ from tiphys import logs
 from tiphys.errors import SurroundingsError
 from tiphys.running import Running
 from webhook.keeper.keeper import STOPPING
+from webhook.keeper.worker_reports import OWN_FOLDER
 from webhook.server.composition import run_workers
 from webhook.server.keeper_process import run_keeper
 from webhook.server.options import WebhookOptions
@@ -40,7 +41,7 @@ async def serve(running: Running, options: WebhookOptions) -> None:
     """`tiphys webhook`, until it is asked to stop."""
     base = options.keeper.folder
     base.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="webhook-", dir=base) as folder:
+    with tempfile.TemporaryDirectory(prefix=OWN_FOLDER, dir=base) as folder:
         placed = replace(options, keeper=replace(options.keeper, folder=Path(folder)))
         keeper = placed.keeper
         (keeper.folder / "metrics").mkdir()

@@ -159,7 +159,13 @@ class ReviewProtocol(ASGIProtocol):  # type: ignore[misc]
         return self._current_request is None
 
     def _will_close(self, request: Any, response_requires_close: Any) -> bool:
-        return self.worker.draining or bool(super()._will_close(request, response_requires_close))
+        return (
+            self.worker.draining
+            # Another request has come before the answer. No API server does that; a stranger could have the worker answer
+            # thousands of them in a row, without a look at what others have sent.
+            or bool(self._callback_parser.remaining())
+            or bool(super()._will_close(request, response_requires_close))
+        )
 
     def _arm_keepalive_timer(self) -> None:
         """After each answer. One timer that looks again when it is due costs less than one for every answer."""

@@ -4,7 +4,7 @@ import uuid
 from dataclasses import dataclass
 
 from argocd import names, reading
-from argocd.settings.argocd_cm import former_installation_ids, read_settings
+from argocd.settings.argocd_cm import TrackingMethod, former_installation_ids, read_settings
 from argocd.tracking.installation_ids import InstallationIdStep, next_step
 from kube import queries
 from kube.errors import ConflictError
@@ -12,6 +12,9 @@ from kube.resources import APPLICATIONS, CONFIG_MAPS
 from kube.store import Object, PatchKind, Store
 from webhook.admission.cluster_state import Scope
 from webhook.admission.configuration_map import find_configuration
+
+FORMER_IDS = 20
+"""Kept in argocd-cm, the last of them: an object is synced again long before its id was replaced this often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,12 @@ async def read_installation_id(store: Store, scope: Scope) -> tuple[Installation
     return InstallationId(value=value, applications=count), held
 
 
+async def read_tracking_method(store: Store, scope: Scope, held: Object) -> TrackingMethod:
+    """With the method label Argo CD reads no id."""
+    configuration = await find_configuration(store, home=scope.home, broken=lambda read, _problems: read)
+    return read_settings(held, configuration=configuration).tracking_method
+
+
 async def write_installation_id(store: Store, scope: Scope, held: Object) -> str:
     """A new id into argocd-cm, and beside it the one that it replaces: whoever meets that on an object can tell.
 
@@ -41,8 +50,9 @@ async def write_installation_id(store: Store, scope: Scope, held: Object) -> str
     fresh = str(uuid.uuid4())
     metadata: Object = {"resourceVersion": held["metadata"]["resourceVersion"]}
     if replaced := reading.text(held, "data", names.INSTALLATION_ID_KEY):
-        former = dict.fromkeys([*former_installation_ids(held), replaced])
-        metadata["annotations"] = {names.TIPHYS_FORMER_INSTALLATION_IDS: ",".join(former)}
+        former = [each for each in former_installation_ids(held) if each != replaced] + [replaced]
+        kept = ",".join(former[-FORMER_IDS:])
+        metadata["annotations"] = {names.TIPHYS_FORMER_INSTALLATION_IDS: kept}
     patch = {
         "metadata": metadata,
         "data": {names.INSTALLATION_ID_KEY: fresh},

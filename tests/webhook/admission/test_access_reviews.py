@@ -115,6 +115,10 @@ def test_accounts_that_take_too_much_work_to_find_are_refused_unasked() -> None:
     assert not answer.allowed
     assert "[object/too-costly]" in answer.message
     assert server.questions == []
+    tolerant = {**quiet, "object/too-costly": "off"}
+    answer = validated(server, *costly, rules=tolerant, limits={"review-steps": 1000})
+    assert not answer.allowed
+    assert "the accounts were not checked" in answer.message
 
 
 def test_who_may_not_is_refused() -> None:

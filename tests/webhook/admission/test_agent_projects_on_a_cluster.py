@@ -117,6 +117,9 @@ def test_argo_cds_server_can_sync_but_neither_change_nor_delete_it(hub: Guarded)
         "appproject", "agent-s-ops", hub.argocd, spec={"description": "mine"}
     )
     assert f"{may} change it" in patched("application", "web", agent, spec={"project": "default"})
+    for edited in ({"labels": {"team": "shop"}}, {"annotations": {"team": "shop"}}):
+        assert f"{may} change it" in patched("application", "web", agent, metadata=edited)
+        assert f"{may} change it" in patched("appproject", "agent-s-ops", hub.argocd, metadata=edited)
     for kind, name, namespace in (("appproject", "agent-s-ops", hub.argocd), ("application", "web", agent)):
         deleted = hub.kubectl("delete", kind, name, "-n", namespace, writer=server, check=False)
         assert f"{may} delete it" in deleted.stderr

@@ -83,7 +83,14 @@ def test_a_user_may_touch_the_good_parts_of_a_bad_project(guarded: Guarded) -> N
     guarded.write(BAD_PROJECT % "old-sins", writer=unguarded(guarded))
     assert patch(guarded, "appproject", "old-sins", {"spec": {"description": "better words"}}) == ""
     assert patch(guarded, "appproject", "old-sins", {"metadata": {"labels": {"team": "a"}}}) == ""
-    assert "refuses" in patch(guarded, "appproject", "old-sins", {"spec": {"sourceRepos": ["!*", "x"]}})
+    more = {"spec": {"sourceRepos": ["!*", "https://example.test/more"]}}
+    assert "refuses" not in patch(guarded, "appproject", "old-sins", more)
+    worse = {
+        "spec": {"destinations": [{"server": "!*", "namespace": "a"}, {"server": "!*", "namespace": "b"}]}
+    }
+    told = patch(guarded, "appproject", "old-sins", worse)
+    assert "refuses this AppProject old-sins: 1 finding" in told
+    assert "spec.destinations[1].server" in told
 
 
 def test_an_object_on_its_way_out_can_be_finished_whatever_it_looks_like(guarded: Guarded) -> None:
@@ -138,9 +145,15 @@ def test_argo_cds_own_writes_pass_on_a_mirror_and_a_users_do_not(guarded: Guarde
     assert "only the principal and that agent may delete it" in gone.stderr
 
 
-@pytest.mark.parametrize(("role", "keeper"), [("workload", "tiphys-agent"), ("standby", "tiphys-replica")])
+@pytest.mark.parametrize(
+    ("role", "keeper", "who"),
+    [
+        ("workload", "tiphys-agent", "only the agent may change it"),
+        ("standby", "tiphys-replica", "only the principal here writes"),
+    ],
+)
 def test_mirrors_of_other_roles_change_only_by_their_keepers(
-    guarded: Guarded, role: str, keeper: str
+    guarded: Guarded, role: str, keeper: str, who: str
 ) -> None:
     name = f"copy-on-{role}"
     copy = MIRROR.replace("edge-1-%s", name).replace(
@@ -151,10 +164,10 @@ def test_mirrors_of_other_roles_change_only_by_their_keepers(
         guarded.write(copy, writer=writer)
         change = {"spec": {"description": "mine now"}}
         refused = until(
-            lambda: "mirror of" in (told := patch(guarded, "appproject", name, change)) and told,
+            lambda: who in (told := patch(guarded, "appproject", name, change)) and told,
             what="a mirror is protected",
         )
-        assert f"only the {keeper.removeprefix('tiphys-')} may change it" in refused
+        assert who in refused
         assert "refuses" not in patch(guarded, "appproject", name, change, writer=writer)
         by_argocd = patch(
             guarded, "appproject", name, {"spec": {"description": "x"}}, writer=guarded.controller

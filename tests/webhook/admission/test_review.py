@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.argocd.costly_objects import ORDINARY
 from tests.webhook.conftest import review
 from webhook.admission.review import (
     BODY_LIMIT,
@@ -114,7 +115,7 @@ def deep(levels: int, **request: Any) -> bytes:
     [
         (deep(300), "nested too deeply"),
         (deep(2000), "nested too deeply"),
-        (deep(100_000), "nested too deeply"),
+        (deep(90_000), "nested too deeply"),
         (review(object={"spec": [{}] * (CONTAINERS + 1)}), f"more than {CONTAINERS} objects and lists"),
     ],
     ids=["deep", "deeper", "deepest", "many"],
@@ -144,11 +145,21 @@ def test_without_a_review_around_it_what_is_too_costly_is_refused() -> None:
         decode(b" " * (BODY_LIMIT + 1))
 
 
+@pytest.mark.parametrize("of", ["kinds", "elements"])
+def test_updates_of_the_largest_ordinary_objects_are_read(of: str) -> None:
+    old = ORDINARY[of]
+    new = {**old, "metadata": {**old["metadata"], "labels": {"a": "b"}}}
+    read = decode(review(object=new, oldObject=old, operation="UPDATE"))
+    assert (read.unread, read.object, read.old) == ("", new, old)
+
+
 @pytest.mark.parametrize(
     "request_",
     [
         {"uid": "u" * 64},
         {"name": "n" * 254},
+        {"object": {"metadata": {"name": "n" * 254}}},
+        {"oldObject": {"metadata": {"name": "n" * 254}}},
         {"namespace": "n" * 64},
         {"kind": {"group": "argoproj.io", "version": "v1", "kind": "K" * 64}},
         {"kind": {"group": "g" * 254, "version": "v1", "kind": "K"}},

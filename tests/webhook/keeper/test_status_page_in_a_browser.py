@@ -114,13 +114,13 @@ async def test_it_can_be_read_in_light_and_dark(
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-async def test_axe_finds_nothing(page: str, chromium: Tab, *, dark: bool) -> None:
-    try:
-        script = axe.script()
-    except axe.NoAxeError as error:
-        pytest.skip(str(error))
-    await chromium.open(page, size=DESK, dark=dark, scripts=True)
-    await chromium.evaluate(script)
+@pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
+@pytest.mark.parametrize("path", ["", "rules/project/source-repo-format"], ids=["status", "rule"])
+async def test_axe_finds_nothing(
+    page: str, chromium: Tab, axe_script: str, path: str, size: tuple[int, int], *, dark: bool
+) -> None:
+    await chromium.open(f"{page.rstrip('/')}/{path}", size=size, dark=dark, scripts=True)
+    await chromium.evaluate(axe_script)
     assert await chromium.evaluate(axe.FINDINGS) == []
 
 

@@ -1,7 +1,5 @@
 """From nothing to guarded and back, through `tiphys webhook` and kubectl on a real API server."""
 
-import os
-import resource
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -68,31 +66,3 @@ def test_register_waits_for_a_server_and_refuses_argo_cds_namespace(guard: Guard
     guard.home = home
     assert wrong.returncode == 2
     assert "cannot live in Argo CD's namespace" in wrong.stderr
-
-
-def test_ending_takes_the_processes_a_fraction_of_what_starting_took(guard: Guard) -> None:
-    guard.start()
-    assert guard.process is not None
-    started = sum(map(_processor_seconds, _family(guard.process.pid)))
-    before = _children_seconds()
-    assert guard.stop() == 0
-    ended = _children_seconds() - before - started
-    assert ended < started / 6, "looking for garbage among all modules takes three processes more than that"
-
-
-def _family(process: int) -> Iterator[int]:
-    yield process
-    for tasks in Path(f"/proc/{process}/task").glob("*/children"):
-        for child in tasks.read_text().split():
-            yield from _family(int(child))
-
-
-def _processor_seconds(process: int) -> float:
-    """Of the process and of those that it has seen end."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-
-
-def _children_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime

@@ -2,10 +2,12 @@
 
 import base64
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from argocd import names
 from certs.authority import Authority, LeafSubject
 from certs.key_pair import KeyPair
 from kube.embedded import EmbeddedStore
@@ -29,8 +31,8 @@ async def store() -> AsyncIterator[EmbeddedStore]:
     await store.close()
 
 
-async def look(store: EmbeddedStore) -> Status:
-    return await status(store, PLACE, now=NOW)
+async def look(store: EmbeddedStore, place: Registration = PLACE) -> Status:
+    return await status(store, place, now=NOW)
 
 
 async def lease(store: EmbeddedStore, name: str, holder: str, *, age: float = 1) -> None:
@@ -132,11 +134,16 @@ async def test_a_weak_configuration_is_told(store: EmbeddedStore, text: str, tol
     assert any(line.startswith(told) for line in (await look(store)).weaknesses)
 
 
-async def test_application_namespaces_that_fail_open_are_told(store: EmbeddedStore) -> None:
+@pytest.mark.parametrize("enabled", ["team-a,team-b,prod", "team-*,prod", "/(team|prod|kube|tiphys).*/"])
+async def test_application_namespaces_that_fail_open_are_told(store: EmbeddedStore, enabled: str) -> None:
+    """Not those that the webhook was told of, and not an agent's, which its label guards."""
+    for name, labels in (("team-a", {}), ("team-b", {}), ("prod", {names.TIPHYS_AGENT: "prod"})):
+        await store.create(NAMESPACES, {"metadata": {"name": name, "labels": labels}})
     body = {
         "metadata": {"name": "argocd-cmd-params-cm", "namespace": PLACE.argocd_namespace},
-        "data": {"application.namespaces": "team-a"},
+        "data": {"application.namespaces": enabled},
     }
     await store.create(CONFIG_MAPS, body, namespace=PLACE.argocd_namespace)
-    told = "Argo CD takes Applications in team-a, where Tiphys fails open: --application-namespace"
-    assert told in (await look(store)).weaknesses
+    place = replace(PLACE, application_namespaces=("team-b",))
+    told = [each for each in (await look(store, place)).weaknesses if "fails open" in each]
+    assert told == ["Argo CD takes Applications in team-a, where Tiphys fails open: --application-namespace"]

@@ -6,6 +6,7 @@ standard input ends, and then writes what they did as JSON. A process of its own
 
 import asyncio
 import contextlib
+import itertools
 import json
 import resource
 import ssl
@@ -13,7 +14,7 @@ import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
-from tests.webhook.conftest import ROOT, post, review
+from tests.webhook.conftest import post, review
 
 ADDRESSES = [f"127.0.0.{number}" for number in range(2, 10)]
 PAUSE_SECONDS = 0.2
@@ -43,9 +44,26 @@ ENTRIES = [
 ]
 MANY = post("/validate", review(object=project(destinationServiceAccounts=ENTRIES)))
 LARGE = post("/validate", b" " * 7_000_000)[:-1_000_000]
-EMPTY = post("/validate", review(object={"spec": [{}] * 190_000}))
+EMPTY = post("/validate", review(object={"spec": [{}] * 95_000}))
 KIND = post("/validate", review(kind={"group": "x", "version": "v1", "kind": "K" * 5_000_000}))
 SMALL = post("/validate", review())
+YAML = "[&a [" + "x," * 440 + "x]," + "*a," * 440 + "*a]"
+GENERATED = {
+    "apiVersion": "argoproj.io/v1alpha1",
+    "kind": "ApplicationSet",
+    "metadata": {"name": "stranger", "namespace": "argocd"},
+    "spec": {"generators": [{"list": {"elementsYaml": YAML}}] * 200},
+}
+YAML_INSIDE = post(
+    "/validate",
+    review(object=GENERATED, kind={"group": "argoproj.io", "version": "v1alpha1", "kind": "ApplicationSet"}),
+)
+
+
+def much_to_tell(number: int) -> bytes:
+    """Small, with thousands of mistakes in it, and never the same twice."""
+    windows: list[dict[str, str]] = [{}] * 5000 + [{"kind": f"{number}"}]
+    return post("/validate", review(object=project(syncWindows=windows)))
 
 
 class Crowd:
@@ -53,6 +71,7 @@ class Crowd:
         self.done: Counter[str] = Counter()
         self.under_way = asyncio.Event()
         self._reviews, self._plain = reviews, (probes, pages)
+        self._numbers = itertools.count()
         self._context = ssl.create_default_context()
         self._context.check_hostname, self._context.verify_mode = False, ssl.CERT_NONE
 
@@ -64,11 +83,11 @@ class Crowd:
             "many empty objects": lambda address: self._answered(address, EMPTY),
             "one review, then silence": self._one_review,
             "no handshake": self._silence,
+            "a nested pattern": lambda address: self._answered(address, NESTED),
+            "many entries": lambda address: self._answered(address, MANY),
+            "YAML inside of an object": lambda address: self._answered(address, YAML_INSIDE),
+            "much to tell": lambda address: self._answered(address, much_to_tell(next(self._numbers))),
         }
-        # Without a budget of steps these two hang a worker until it is killed.
-        if (ROOT / "argocd/budget.py").exists():
-            deeds["a nested pattern"] = lambda address: self._answered(address, NESTED)
-            deeds["many entries"] = lambda address: self._answered(address, MANY)
         self._deeds = len(deeds)
         async with asyncio.TaskGroup() as group:
             for address in ADDRESSES:
@@ -103,9 +122,11 @@ class Crowd:
             await asyncio.sleep(HELD_SECONDS)
 
     async def _part_of_a_body(self, address: str) -> None:
-        async with self._connected(address, self._reviews) as (_, writer):
-            writer.write(LARGE)
-            await writer.drain()
+        async with contextlib.AsyncExitStack() as stack:
+            for _ in range(4):  # all together four times the budget of both workers
+                _, writer = await stack.enter_async_context(self._connected(address, self._reviews))
+                writer.write(LARGE)
+                await writer.drain()
             await asyncio.sleep(HELD_SECONDS)
 
     async def _answered(self, address: str, request: bytes) -> None:
@@ -115,7 +136,7 @@ class Crowd:
 
     async def _one_review(self, address: str) -> None:
         async with contextlib.AsyncExitStack() as stack:
-            for _ in range(20):
+            for _ in range(60):  # with the silent ones more than both workers take
                 reader, writer = await stack.enter_async_context(self._connected(address, self._reviews))
                 writer.write(SMALL)
                 await reader.readline()

@@ -23,6 +23,9 @@ OTHERS_MEBIBYTES = 210
 DECODING_MEBIBYTES = 120
 """What the worst body takes while it is read; one is at a time."""
 
+CACHES_MEBIBYTES = 90
+"""All that a worker remembers of texts and projects; tests/argocd/test_caches.py fills every memory."""
+
 LARGE = review(object={"metadata": {"name": "x"}, "spec": {"description": "x" * 300_000}})
 """More than all buffers of a connection hold: each of them has grown as far as it will."""
 
@@ -51,7 +54,7 @@ def test_as_many_connections_as_are_allowed_fit_into_the_pods_memory(start_serve
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     limit = int(container["resources"]["limits"]["memory"].removesuffix("Gi")) * 1024
     bodies = BODY_BYTES / (1 << 20) + DECODING_MEBIBYTES
-    of_worker = WORKER_MEBIBYTES + ReviewPort().connections * each + bodies
+    of_worker = WORKER_MEBIBYTES + CACHES_MEBIBYTES + ReviewPort().connections * each + bodies
     assert OTHERS_MEBIBYTES + ReviewPort().workers * of_worker < limit
 
 

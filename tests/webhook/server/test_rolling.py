@@ -16,8 +16,8 @@ from kube.resources import APP_PROJECTS, LEASES, SECRETS, VALIDATING_WEBHOOKS
 from kube.secrets import decoded_data
 from kube.store import Object, PatchKind
 from scripts.cluster.controlplane import Cluster
+from scripts.ports import free_port
 from tests.crowd import crowd
-from tests.webhook.conftest import free_port
 from tests.webhook.server.balancer import Balancer
 from tests.webhook.webhook_process import Guard
 from webhook.registration.register import LEADER_LEASE

@@ -12,7 +12,8 @@ import orjson
 import pytest
 
 from certs.folder import CERTIFICATE, KEY, publish, read
-from tests.webhook.conftest import ROOT, Server, free_port, post, publish_leaf, read_response, review
+from scripts.ports import free_port
+from tests.webhook.conftest import ROOT, Server, post, publish_leaf, read_response, review
 
 StartServer = Callable[..., Server]
 

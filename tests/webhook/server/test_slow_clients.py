@@ -1,4 +1,4 @@
-"""Clients that never finish: half a handshake, half a header, half a body, and silence in great number."""
+"""Clients that never finish, or do not wait: half a handshake, header or body, silence in great number, a row of requests."""
 
 import contextlib
 import resource
@@ -59,3 +59,18 @@ def test_a_handshake_that_never_ends_is_cut_in_time(start_server: StartServer) -
         plain.settimeout(HANDSHAKE_SECONDS + 5)
         with contextlib.suppress(ConnectionError):
             assert plain.recv(1) == b""
+
+
+def test_requests_that_come_before_the_answer_are_not_served(start_server: StartServer) -> None:
+    """A worker would answer all of them in a row and look at nobody else; API servers wait for each answer."""
+    server = start_server()
+    for request in (post("/validate", review()), post("/nowhere", review())):
+        received = b""
+        with server.connect() as connection, contextlib.suppress(ConnectionError, ssl.SSLError):
+            connection.sendall(
+                request * 3
+            )  # no more than is read at once: a reset would take the answer along
+            connection.settimeout(REQUEST_SECONDS)
+            while chunk := connection.recv(65_536):
+                received += chunk
+        assert received.count(b"HTTP/1.1 ") == 1

@@ -15,6 +15,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from scripts.cluster.controlplane import Cluster
+from tests.argocd.costly_objects import ORDINARY
 from tests.webhook.conftest import ROOT
 from tests.webhook.webhook_process import Guard, environment
 
@@ -135,6 +136,10 @@ def applied(guard: Guard, prefix: str) -> None:
         }
         for number in range(PROJECTS)
     ]
+    # One that takes long, so that the API server's own address is known for it.
+    large = {**things[0], "metadata": {"name": f"{prefix}-large"}, "spec": ORDINARY["destinations"]["spec"]}
+    path = f"/apis/argoproj.io/v1alpha1/namespaces/{guard.argocd}/appprojects"
+    guard.cluster.request("POST", path, large)
     told = guard.cluster.kubectl(
         *("apply", "-n", guard.argocd, "-f", "-"), stdin=yaml.safe_dump_all(things), timeout=300
     )

@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 
-from webhook.server.fairness import Turns
+from webhook.server.fairness import LONG_SECONDS, Turns, WorkClock
 
 
 class Bench:
@@ -15,10 +15,17 @@ class Bench:
         self.turns = Turns(clock=lambda: 0.0)
         self.order: list[str] = []
 
-    async def work(self, address: str, cost: float) -> None:
-        given = self.turns.must_wait(address) and await self.turns.wait(address)
+    async def work(self, address: str, cost: float, *, size: int = 1000) -> None:
+        sent = self.turns.sent(address, size)
+        given = self.turns.must_wait(sent) and await self.turns.wait(sent)
         self.order.append(address)
-        self.turns.worked(address, cost, given=given)
+        self.turns.worked(sent, cost, given=given)
+
+    async def come_back(self, address: str, cost: float) -> None:
+        """Again and again, until cancelled."""
+        while True:
+            await self.work(address, cost)
+            await asyncio.sleep(0)
 
 
 @pytest.fixture
@@ -36,7 +43,7 @@ async def all_done(bench: Bench, *works: asyncio.Task[None]) -> list[str]:
 
 
 async def test_a_costly_crowd_lets_the_cheap_go_before_all_but_one(bench: Bench) -> None:
-    crowd = [asyncio.create_task(bench.work(f"stranger-{number}", 1.0)) for number in range(8)]
+    crowd = [asyncio.create_task(bench.work(f"stranger-{number}", 0.03)) for number in range(8)]
     await asyncio.sleep(0)
     assert len(bench.order) == 1
     late = asyncio.create_task(bench.work("api-server", 0.001))
@@ -45,26 +52,73 @@ async def test_a_costly_crowd_lets_the_cheap_go_before_all_but_one(bench: Bench)
     assert len(order) == 9
 
 
-async def test_who_cost_less_goes_first_and_a_newcomer_last(bench: Bench) -> None:
-    for address, cost in (("dear", 2.0), ("less", 0.5)):
+async def test_who_has_used_the_lane_less_goes_first_and_newcomers_in_turns_with_them(bench: Bench) -> None:
+    """Neither is kept back: not an API server that has just started, nor one whose reviews are known to be costly."""
+    for address, cost in (("dear", 0.06), ("less", 0.03)):
         await bench.work(address, cost)
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
     bench.order.clear()
-    crowd = [
-        asyncio.create_task(bench.work(address, 1.0)) for address in ("blocking", "newcomer", "dear", "less")
-    ]
-    assert await all_done(bench, *crowd) == ["blocking", "less", "dear", "newcomer"]
+    addresses = ("blocking", "first", "second", "third", "dear", "less")
+    crowd = [asyncio.create_task(bench.work(address, 0.02)) for address in addresses]
+    assert await all_done(bench, *crowd) == ["blocking", "first", "less", "second", "dear", "third"]
+
+
+async def test_who_comes_back_again_and_again_shares_the_lane_evenly_with_who_comes_now_and_then(
+    bench: Bench,
+) -> None:
+    """Not the cheapest first: strangers with cheaper ones would always be before a large project."""
+    await bench.work("api-server", 0.1)
+    strangers = [asyncio.create_task(bench.come_back(f"stranger-{number}", 0.021)) for number in range(4)]
+    async with asyncio.timeout(30):
+        for _ in range(2):
+            await bench.work("api-server", 0.1)
+    for stranger in strangers:
+        stranger.cancel()
+    await asyncio.gather(*strangers, return_exceptions=True)
+    assert bench.order.count("api-server") == 3
+    assert bench.order.count("stranger-0") <= 3 * 0.1 / 0.021 + 1
+
+
+async def test_a_large_review_that_was_costly_holds_up_no_small_one_of_its_address(bench: Bench) -> None:
+    await bench.work("api-server", 0.3, size=500_000)
+    strangers = [asyncio.create_task(bench.come_back(f"stranger-{number}", 0.021)) for number in range(4)]
+    await bench.work("somebody", 0.021)  # by then they wait
+    begin = len(bench.order)
+    for _ in range(5):
+        await bench.work("api-server", 0.001)
+    assert bench.order[begin:].index("api-server") <= 1
+    assert len(bench.order) <= begin + 6
+    for stranger in strangers:
+        stranger.cancel()
+    await asyncio.gather(*strangers, return_exceptions=True)
+
+
+async def test_the_costly_lane_rests_for_twice_as_long_as_it_has_worked(bench: Bench) -> None:
+    loop = asyncio.get_running_loop()
+    begin = loop.time()
+    crowd = [asyncio.create_task(bench.work(f"stranger-{number}", 0.1)) for number in range(4)]
+    await asyncio.sleep(0.01)
+    assert not bench.turns.must_wait(bench.turns.sent("api-server", 1000))
+    await all_done(bench, *crowd)
+    assert loop.time() - begin >= 3 * 2 * 0.1
+
+
+async def test_an_api_server_does_not_rest_for_its_own_costly_reviews(bench: Bench) -> None:
+    """Its many small ones come from the same address, and nobody else wants the lane."""
+    await bench.work("alone", 100.0)
+    await all_done(bench, *(asyncio.create_task(bench.work("alone", 100.0)) for _ in range(4)))
+    assert bench.order == ["alone"] * 5
 
 
 async def test_the_cheap_wait_for_nobody_where_nobody_works_long(bench: Bench) -> None:
     for _ in range(100):
-        assert not bench.turns.must_wait("api-server")
+        assert not bench.turns.must_wait(bench.turns.sent("api-server", 1000))
         await bench.work("api-server", 0.001)
 
 
 async def test_who_gives_up_while_waiting_holds_nobody_back(bench: Bench) -> None:
-    for steps in itertools.count():
-        crowd = [asyncio.create_task(bench.work(f"stranger-{number}", 1.0)) for number in range(4)]
+    for steps in itertools.chain(range(16), (4**power for power in itertools.count(2))):
+        crowd = [asyncio.create_task(bench.work(f"stranger-{number}", 0.006)) for number in range(4)]
         for _ in range(steps):
             await asyncio.sleep(0)
         crowd[1].cancel()
@@ -81,3 +135,46 @@ async def test_addresses_are_forgotten_again(bench: Bench) -> None:
     for number in range(5000):
         await bench.work(f"{number}", 0.0)
     assert len(bench.turns._costs) <= 1024
+    for number in range(2000):
+        bench.turns._use(f"{number}", 1.0)
+    assert len(bench.turns._used) <= 1024
+
+
+class Machine:
+    """A wall clock and a processor's, and how often that was asked."""
+
+    def __init__(self) -> None:
+        self.wall = self.used = 0.0
+        self.asked = 0
+        self.clock = WorkClock(wall=lambda: self.wall, processor=self._processor)
+
+    def _processor(self) -> float:
+        self.asked += 1
+        return self.used
+
+    def measured(self, seconds: float, *, others: float = 0.0) -> float:
+        """Work of so many seconds, while other programs have the processor for some."""
+        begin = self.clock.begin()
+        self.wall += seconds + others
+        self.used += seconds
+        return self.clock.since(begin)
+
+
+def test_what_other_programs_took_of_a_long_work_is_not_charged() -> None:
+    machine = Machine()
+    machine.measured(0.001)
+    assert 0.05 <= machine.measured(0.05, others=0.2) <= 0.05 + LONG_SECONDS
+
+
+def test_long_work_is_never_charged_too_little_nor_more_than_the_wall_clock_says() -> None:
+    machine = Machine()
+    for _ in range(7):
+        machine.measured(0.0007)
+    assert machine.measured(0.03) == pytest.approx(0.03)
+
+
+def test_the_processor_is_not_asked_for_each_short_work() -> None:
+    machine = Machine()
+    for _ in range(100):
+        machine.measured(0.0001)
+    assert machine.asked <= 100 * 0.0001 / LONG_SECONDS + 1

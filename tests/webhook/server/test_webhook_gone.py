@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from argocd import names
+from argocd.judging.ratchet import PASSING_ANNOTATIONS
 from certs.authority import Authority, LeafSubject
 from certs.folder import BUNDLE, CERTIFICATE, KEY, publish
 from scripts.cluster.api import RefusedError
@@ -98,6 +100,26 @@ def guarded_writes(argocd: str) -> list[Write]:
             ),
             Write(f"delete {plural}", "DELETE", f"{place}{plural}/there"),
         )
+    ] + [
+        Write(
+            "a subscription to notifications",
+            "PATCH",
+            f"{place}applications/there",
+            {
+                "metadata": {
+                    "annotations": {"notifications.argoproj.io/subscribe.on-sync-failed.slack": "shop"}
+                }
+            },
+        )
+    ]
+
+
+def agent_writes(agent: str) -> list[Write]:
+    """In a namespace that is labelled as an agent's."""
+    place = f"{GROUP.format(agent)}applications"
+    return [
+        Write("create an agent's application", "POST", place, thing("applications", "new")),
+        Write("delete an agent's application", "DELETE", f"{place}/there"),
     ]
 
 
@@ -114,12 +136,16 @@ def free_writes(argocd: str, other: str) -> list[Write]:
     return [
         Write("status of an application", "PATCH", application, {"status": {"summary": {}}}, slow=False),
         Write("an operation", "PATCH", application, {"operation": {"sync": {}}}, slow=False),
-        Write(
-            "a refresh",
-            "PATCH",
-            application,
-            {"metadata": {"annotations": {"argocd.argoproj.io/refresh": "normal"}}},
-            slow=False,
+        *(
+            Write(
+                f"{key} of {plural}",
+                "PATCH",
+                f"{GROUP.format(argocd)}{plural}/there",
+                {"metadata": {"annotations": {key: "normal"}}},
+                slow=False,
+            )
+            for plural in ("applications", "applicationsets")
+            for key in PASSING_ANNOTATIONS
         ),
         Write(
             "finalizers of an application",
@@ -169,6 +195,7 @@ class Forsaken:
 
     guard: Guard
     other: str
+    agent: str
     authority: Authority
     configurations: list[Object] = field(default_factory=list)
 
@@ -207,6 +234,8 @@ def forsaken(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
     other = cluster.create_namespace(
         labels={"tiphys.dev/tracking": "enabled", "tiphys.dev/injection": "enabled"}
     )
+    agent = cluster.create_namespace(labels={names.TIPHYS_AGENT: "east"})
+    cluster.request("POST", f"{GROUP.format(agent)}applications", thing("applications", "there"))
     for plural in KINDS:
         cluster.request("POST", GROUP.format(argocd) + plural, thing(plural, "there"))
     guard = Guard(
@@ -217,13 +246,13 @@ def forsaken(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
         arguments=("--certificates", "files", "--certificate-folder", str(folder)),
     ).start()
     guard.tiphys("webhook", "register", "--url", guard.url, "--ca-file", str(folder / BUNDLE))
-    forsaken = Forsaken(guard, other, authority)
+    forsaken = Forsaken(guard, other, agent, authority)
     forsaken.configurations = [cluster.request("GET", f"{path}/tiphys") for path in CONFIGURATIONS]
     guard.kill()
     until(lambda: not listens(guard.port), what="its processes end with it")
     yield forsaken
     guard.unregister()
-    for namespace in (home, argocd, other):
+    for namespace in (home, argocd, other, agent):
         cluster.drop_namespace(namespace)
 
 
@@ -286,15 +315,17 @@ def test_only_argo_cds_kinds_where_argo_cd_reads_them_are_blocked(
 ) -> None:
     cluster, argocd = registered.cluster, registered.guard.argocd
     ways = {"killed": killed(registered), "expired": expired(registered, tmp_path), "cut": cut(registered)}
-    closed, free = guarded_writes(argocd), free_writes(argocd, registered.other)
+    closed = [(write, "argocd.validate.tiphys.dev") for write in guarded_writes(argocd)]
+    closed += [(write, "agents.validate.tiphys.dev") for write in agent_writes(registered.agent)]
+    free = free_writes(argocd, registered.other)
     if way == "cut":  # each call costs its whole timeout: one that waits of each sort
-        closed = [write for write in closed if write.name == "delete applications"]
+        closed = [one for one in closed if one[0].name == "delete applications"]
         free = [write for write in free if not write.slow or write.name == "a cluster secret"]
     with ExitStack() as stack:
         cause = stack.enter_context(ways[way])
-        for write in closed:
+        for write, entry in closed:
             said = write.blocked(cluster)
-            assert 'failed calling webhook "argocd.validate.tiphys.dev"' in said, write.name
+            assert f'failed calling webhook "{entry}"' in said, write.name
             assert cause in said, write.name
         assert {write.name: write.blocked(cluster) for write in free} == {write.name: "" for write in free}
 

@@ -4,10 +4,16 @@ import asyncio
 
 import pytest
 
+from argocd.settings.argocd_cm import former_installation_ids
 from kube.embedded import EmbeddedStore
 from kube.resources import APPLICATIONS, CONFIG_MAPS
 from webhook.admission.cluster_state import Scope
-from webhook.tracking.installation_id import ensure_installation_id, read_installation_id
+from webhook.tracking.installation_id import (
+    FORMER_IDS,
+    ensure_installation_id,
+    read_installation_id,
+    write_installation_id,
+)
 
 GUARDING = Scope()
 
@@ -56,3 +62,15 @@ async def test_otherwise_nothing_is_written(data: dict[str, str] | None, configu
     before, _ = await read_installation_id(store, GUARDING)
     assert await ensure_installation_id(store, GUARDING) == ""
     assert (await read_installation_id(store, GUARDING))[0] == before
+
+
+async def test_the_last_former_ids_are_kept() -> None:
+    store = await a_cluster(data={"installationID": "first"})
+    replaced = []
+    for _ in range(FORMER_IDS + 2):
+        found, held = await read_installation_id(store, GUARDING)
+        assert held is not None
+        replaced.append(found.value)
+        await write_installation_id(store, GUARDING, held)
+    _, held = await read_installation_id(store, GUARDING)
+    assert list(former_installation_ids(held)) == replaced[-FORMER_IDS:]
