@@ -240,7 +240,7 @@ class Cache(Generic[T]):
 
     async def run(self) -> None:
         while True:
-            began, events = self._clock(), self._events
+            began, events, asked_to_wait = self._clock(), self._events, 0.0
             try:
                 if not self._resume:
                     await self._list()
@@ -250,6 +250,7 @@ class Cache(Generic[T]):
                 self._error = str(error)
             except ApiError as error:
                 self._error = str(error)
+                asked_to_wait = error.retry_after
             else:
                 if self._events != events or self._clock() - began >= _LONG_LIVED:
                     continue  # the server ends every watch some time
@@ -258,7 +259,7 @@ class Cache(Generic[T]):
                 context = {logs.KIND: self._resource.kind, logs.NAMESPACE: self._namespace or ""}
                 log.warning("watching failed, trying again", **context, **{logs.ERROR: self._error})
             ceiling = min(_LONGEST_BACKOFF, _FIRST_BACKOFF * 2 ** min(self._failures - 1, 16))
-            await asyncio.sleep(self._random.uniform(0, ceiling))
+            await asyncio.sleep(asked_to_wait + self._random.uniform(0, ceiling))
 
     async def _list(self) -> None:
         limit: int | None = self._page_size

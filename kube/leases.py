@@ -173,7 +173,9 @@ class Election:
         """Only a change of the record starts its time again."""
         if self._lease is None or lease["spec"] != self._spec:
             self._observed = self._clock()
-            if self._lease is not None and self.leader not in {"", self._identity}:
+            # Not by our own write over a lease that had run out: of its holder nothing was seen.
+            is_ours = lease["spec"].get("holderIdentity") == self._identity
+            if self._lease is not None and self.leader not in {"", self._identity} and not is_ours:
                 self._seen_alive = self._observed
         self._lease = lease
 

@@ -19,6 +19,9 @@ from kube.errors import (
     UnavailableError,
 )
 
+LONGEST_WAIT_SECONDS = 300.0
+"""Whoever stands before an API server may ask for any time; nobody is left without an answer for longer."""
+
 _OK = 200
 _CLIENT_ERRORS, _SERVER_ERRORS = 400, 500
 _BY_REASON: Mapping[str, type[ApiError]] = {
@@ -70,7 +73,7 @@ def error_of_answer(code: int, body: bytes, *, what: str) -> ApiError:
 def seconds_to_wait(headers: Mapping[str, str]) -> float | None:
     """Retry-After in seconds, the only form that API servers use."""
     value = headers.get("Retry-After", "")
-    return float(value) if value.isascii() and value.isdigit() else None
+    return min(float(value), LONGEST_WAIT_SECONDS) if value.isascii() and value.isdigit() else None
 
 
 def warnings_of(headers: Any) -> list[str]:

@@ -142,15 +142,16 @@ class Connection:
             repeat=repeat,
         )
         try:
-            async with asyncio.timeout(self._deadline):
-                return await self._attempts(call)
+            async with asyncio.timeout(self._deadline) as bound:
+                return await self._attempts(call, until=bound.when() or 0.0)
         except TimeoutError as error:
             raise UnavailableError(
                 f"{call.what}: no answer from {self.url} within {self._deadline:g} s",
                 outcome_unknown=call.is_write and (call.in_doubt or call.in_flight),
             ) from error
 
-    async def _attempts(self, call: "_Call") -> Any:
+    async def _attempts(self, call: "_Call", *, until: float) -> Any:
+        now = asyncio.get_running_loop().time
         for attempt in range(1, _MOST_ATTEMPTS + 1):
             last = attempt == _MOST_ATTEMPTS
             wait: float | None = None
@@ -165,8 +166,11 @@ class Connection:
                 if status == HTTPStatus.NOT_FOUND and call.method == "DELETE" and call.in_doubt:
                     return {}  # an earlier attempt did it
                 wait = seconds_to_wait(headers)
-                if not call.may_follow_answer(status, asked_to_wait=wait is not None) or last:
-                    raise self.refusal(status, answer, what=call.what, outcome_unknown=call.in_doubt)
+                may_follow = call.may_follow_answer(status, asked_to_wait=wait is not None)
+                if not may_follow or last or now() + (wait or 0.0) >= until:
+                    raise self.refusal(
+                        status, answer, what=call.what, outcome_unknown=call.in_doubt, retry_after=wait
+                    )
             await asyncio.sleep(self._pause(attempt, wait))
         raise AssertionError
 
@@ -225,7 +229,8 @@ class Connection:
             response.release()
         try:
             if not is_success(response.status):
-                raise self.refusal(response.status, await response.read(), what=what)
+                wait = seconds_to_wait(response.headers)
+                raise self.refusal(response.status, await response.read(), what=what, retry_after=wait)
             yield response.content
         finally:
             response.close()  # not released: there is no end to read to
@@ -289,8 +294,17 @@ class Connection:
                 self.raise_unreachable(error, what=what)
         raise AssertionError
 
-    def refusal(self, code: int, body: bytes, *, what: str, outcome_unknown: bool = False) -> ApiError:
+    def refusal(
+        self,
+        code: int,
+        body: bytes,
+        *,
+        what: str,
+        outcome_unknown: bool = False,
+        retry_after: float | None = None,
+    ) -> ApiError:
         error = error_of_answer(code, body, what=what)
+        error.retry_after = retry_after or 0.0
         if isinstance(error, UnavailableError):
             error.outcome_unknown = outcome_unknown
         if isinstance(error, UnauthorizedError):

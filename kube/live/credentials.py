@@ -102,7 +102,7 @@ async def find_access(*, kubeconfig: str | Path | None = None, context: str | No
     usual = Path.home() / ".kube" / "config"
     if usual.exists():
         return await _from_files(str(usual), context=context)
-    raise KubeconfigError(f"no kubeconfig: name one, set KUBECONFIG, or write {usual}")
+    raise KubeconfigError(f"no kubeconfig: name one with --kubeconfig, set KUBECONFIG, or write {usual}")
 
 
 async def from_pod(folder: Path = POD_FOLDER) -> Access:

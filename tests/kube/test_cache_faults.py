@@ -10,13 +10,22 @@ import pytest
 
 from kube.cache import Cache
 from kube.embedded import Call, EmbeddedStore
-from kube.errors import ApiError, ConflictError, ForbiddenError, GoneError, NotFoundError, UnavailableError
+from kube.errors import (
+    ApiError,
+    ConflictError,
+    ForbiddenError,
+    GoneError,
+    NotFoundError,
+    TooManyRequestsError,
+    UnavailableError,
+)
 from kube.projections import whole
 from kube.resources import CONFIG_MAPS
 from kube.store import ListPage, Object, Resource, WatchEvent, WatchEventKind
 from tests.kube.objects import BOUND, config_map
 from tests.kube.recorder import Impatient, Recorder
 from tests.kube.test_cache import running
+from tests.simulation.virtual_time import run
 
 HOME = "default"
 
@@ -116,6 +125,24 @@ async def test_errors_are_waited_out_and_told_by_health() -> None:
         assert len(cache) == 1
     assert seen == [0, 1, 2, 3, 4]
     assert cache.health.error == ""
+
+
+def test_an_api_server_that_wants_to_be_left_alone_is() -> None:
+    calls: list[float] = []
+
+    async def refuse(_call: Call) -> None:
+        calls.append(asyncio.get_running_loop().time())
+        if len(calls) < 4:
+            raise TooManyRequestsError("later", retry_after=7.0)
+
+    async def program() -> None:
+        store = EmbeddedStore()
+        store.hooks.faults = refuse
+        async with running(_cache(store)):
+            pass
+
+    run(program())
+    assert calls[:4] == [0.0, 7.0, 14.0, 21.0]
 
 
 async def test_pages_that_expire_are_read_again_and_in_the_end_in_one_piece() -> None:

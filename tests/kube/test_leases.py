@@ -96,6 +96,7 @@ def test_a_leader_that_leaves_hands_over_at_once() -> None:
         left = asyncio.get_running_loop().time()
         await play.elections["two"].leading()
         assert asyncio.get_running_loop().time() - left < 1.0
+        assert play.elections["two"].was_handed_over
         assert (await play.lease())["spec"]["leaseTransitions"] == 1
         await _end(second)
         assert (await play.lease())["spec"]["holderIdentity"] == ""
@@ -115,6 +116,7 @@ def test_a_leader_that_vanishes_is_followed_when_its_time_is_up() -> None:
         second = play.start("two")
         await play.elections["two"].leading()
         assert 15.0 <= asyncio.get_running_loop().time() < 16.0
+        assert not play.elections["two"].was_handed_over  # nobody knows since when it is dead
         await _end(second)
 
     in_virtual_time(scene())

@@ -16,6 +16,7 @@ from kube.errors import (
     UnavailableError,
 )
 from kube.live import LiveStore
+from kube.live.answers import LONGEST_WAIT_SECONDS
 from kube.resources import CONFIG_MAPS
 from kube.store import Object, PatchKind
 from tests.kube.live.scripted_server import Answer, connected, dropped, found, serving, status, text
@@ -146,6 +147,31 @@ async def test_the_server_says_how_long_to_wait(tmp_path: Path) -> None:
         began = time.monotonic()
         await _get(store)
         assert time.monotonic() - began >= 1.0
+
+
+@pytest.mark.parametrize(
+    ("told", "seconds"), [("45", 45.0), ("86400", LONGEST_WAIT_SECONDS), ("9" * 400, LONGEST_WAIT_SECONDS)]
+)
+async def test_a_wait_beyond_the_deadline_is_left_to_the_caller_and_bounded(
+    told: str, seconds: float, tmp_path: Path
+) -> None:
+    answer = status(429, headers={"Retry-After": told})
+    async with serving(answer) as script, connected(script, tmp_path) as store:
+        with pytest.raises(TooManyRequestsError) as caught:
+            await _create(store)
+        assert caught.value.retry_after == seconds
+        assert len(script.requests) == 1
+
+
+async def test_whoever_gives_up_is_told_how_long_the_server_wanted_to_be_left_alone(tmp_path: Path) -> None:
+    answer = status(503, headers={"Retry-After": "0"})
+    last = status(503, headers={"Retry-After": "7"})
+    answers = (*[answer] * 4, last)
+    async with serving(*answers) as script, connected(script, tmp_path) as store:
+        with pytest.raises(UnavailableError) as caught:
+            await _create(store)
+        assert caught.value.retry_after == 7.0
+        assert len(script.requests) == 5
 
 
 async def test_every_call_has_a_deadline(tmp_path: Path) -> None:

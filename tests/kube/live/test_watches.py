@@ -59,9 +59,11 @@ async def test_410_in_either_form_is_gone(tmp_path: Path, answer: Answer) -> Non
 
 
 async def test_a_refused_watch_raises_at_once(tmp_path: Path) -> None:
-    async with serving(status(429)) as script, connected(script, tmp_path) as store:
-        with pytest.raises(TooManyRequestsError):
+    answer = status(429, headers={"Retry-After": "3"})
+    async with serving(answer) as script, connected(script, tmp_path) as store:
+        with pytest.raises(TooManyRequestsError) as caught:
             await _watch(store)
+        assert caught.value.retry_after == 3.0
 
 
 async def test_a_connection_that_breaks_raises(tmp_path: Path) -> None:
