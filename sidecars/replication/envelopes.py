@@ -1,5 +1,7 @@
 """Messages of a replication stream as argocd-agent's protobuf messages, so that one service serves both."""
 
+from collections.abc import Mapping
+
 from google.protobuf.message import DecodeError
 
 from sidecars.replication.messages import (
@@ -21,6 +23,8 @@ MAX_START_BYTES = 4096
 MAX_DIGITS = 20
 
 _NUMBER, _COMPLETE, _CHECKSUM = "number", "complete", "checksum"
+_PRIMARY_WORDS = {PREFIX + word: word for word in PrimaryWord}
+_REPLICA_WORDS = {word.value: word for word in ReplicaWord}
 
 
 def encode_primary(message: PrimaryMessage) -> bytes:
@@ -46,23 +50,24 @@ def decode_primary(raw: bytes) -> PrimaryMessage:
     except DecodeError as error:
         raise MalformedError("the primary sent no message of replication") from error
     event = envelope.event
-    word = event.type.removeprefix(PREFIX)
-    number, complete = (_number(event, name) for name in (_NUMBER, _COMPLETE))
-    if not event.type.startswith(PREFIX) or word not in set(PrimaryWord) or min(number, complete) < 0:
+    word = _PRIMARY_WORDS.get(event.type)
+    attributes = event.attributes
+    number, complete = _number(attributes, _NUMBER), _number(attributes, _COMPLETE)
+    if word is None or number < 0 or complete < 0:
         raise MalformedError(f"the primary sent {event.type[:80]!r}, which is no word of replication")
     return PrimaryMessage(
-        word=PrimaryWord(word),
+        word=word,
         number=number,
         complete=complete,
         sequence=envelope.sequence_num,
         payload=event.binary_data,
-        checksum=event.attributes[_CHECKSUM].ce_bytes if _CHECKSUM in event.attributes else b"",
+        checksum=attributes[_CHECKSUM].ce_bytes if _CHECKSUM in attributes else b"",
     )
 
 
-def _number(event: CloudEvent, name: str) -> int:
+def _number(attributes: Mapping[str, CloudEventAttributeValue], name: str) -> int:
     """-1 where there is none: a look-up of an absent name would add it."""
-    text = event.attributes[name].ce_string if name in event.attributes else ""
+    text = attributes[name].ce_string if name in attributes else ""
     return int(text) if text.isascii() and text.isdecimal() and len(text) < MAX_DIGITS else -1
 
 
@@ -81,10 +86,11 @@ def decode_replica(raw: bytes) -> ReplicaMessage:
         envelope = ReplicationAck.FromString(raw)
     except DecodeError as error:
         raise MalformedError("the replica sent no message of replication") from error
-    if envelope.word not in set(ReplicaWord):
+    word = _REPLICA_WORDS.get(envelope.word)
+    if word is None:
         raise MalformedError(f"the replica sent {envelope.word[:80]!r}, which is no word of replication")
     return ReplicaMessage(
-        word=ReplicaWord(envelope.word),
+        word=word,
         acknowledged=envelope.acked_sequence_num,
         taken=envelope.taken_bytes,
         held=read_held(envelope.held),

@@ -5,7 +5,8 @@ argocd-agent's messages have no place for it. A peer that sends none is one of a
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
 from typing import Any
 
 from sidecars.replication.states import HaState
@@ -14,6 +15,8 @@ from sidecars.wire.capabilities import grouped
 KEY = "tiphys-ha"
 # A handful of names and a list of globs. grpc takes 16 KiB of metadata.
 MAX_BYTES = 8 * 1024
+MOST_LISTED = 50
+"""Names in a sentence."""
 _MAX_EPOCH = 2**53
 
 
@@ -35,7 +38,11 @@ class Handshake:
     """Fingerprints of the fleet's authorities: more than one while they are rotated."""
 
     def metadata(self) -> list[tuple[str, str]]:
-        return [(KEY, json.dumps(asdict(self), separators=(",", ":")))]
+        """With a digest instead of a list of namespaces that is too long to be told."""
+        told = _written(self)
+        if len(told) > MAX_BYTES:
+            told = _written(replace(self, allowed_namespaces=(_digest(self.allowed_namespaces),)))
+        return [(KEY, told)]
 
     @classmethod
     def of(cls, metadata: Any) -> "Handshake | None":
@@ -61,7 +68,7 @@ def differences(mine: Handshake, theirs: Handshake) -> list[str]:
         found.append(f"--namespace {mine.namespace} here, {theirs.namespace} there")
     if mine.mapping != theirs.mapping:
         found.append(f"agents mapped by {mine.mapping} here, by {theirs.mapping} there")
-    if set(mine.allowed_namespaces) != set(theirs.allowed_namespaces):
+    if not _are_same(mine.allowed_namespaces, theirs.allowed_namespaces):
         found.append(
             f"--allowed-namespaces {_listed(mine.allowed_namespaces)} here,"
             f" {_listed(theirs.allowed_namespaces)} there"
@@ -74,7 +81,22 @@ def differences(mine: Handshake, theirs: Handshake) -> list[str]:
     return found
 
 
+def _are_same(mine: Sequence[str], theirs: Sequence[str]) -> bool:
+    return set(mine) == set(theirs) or set(theirs) == {_digest(mine)}
+
+
+def _digest(values: Sequence[str]) -> str:
+    """No glob of a namespace looks like this."""
+    return f"sha256:{sha256(json.dumps(sorted(set(values))).encode()).hexdigest()}"
+
+
+def _written(handshake: Handshake) -> str:
+    return json.dumps(asdict(handshake), separators=(",", ":"))
+
+
 def _listed(values: Sequence[str]) -> str:
+    if len(values) > MOST_LISTED:
+        return f"{len(values)} of them ({_digest(values)})"
     return ",".join(sorted(values)) or "(none)"
 
 

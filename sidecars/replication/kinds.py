@@ -110,6 +110,12 @@ class ReplicationScope:
             return f"the Secret has not the labels of {kind}"
         return "" if self.admits(kind, item) else "the Application is none of the principal's agents"
 
+    def home(self, kind: ReplicatedKind, *, agent: str, namespace: str) -> str:
+        """Where the principal keeps what an agent has in a namespace of its own."""
+        if kind is not APPLICATION:
+            return self.namespace
+        return agent if self.mapped_by is AgentMapping.NAMESPACE else namespace
+
     def admits(self, kind: ReplicatedKind, item: Mapping[str, Any]) -> bool:
         return kind is not APPLICATION or admits_replica(
             item,

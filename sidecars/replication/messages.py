@@ -40,7 +40,9 @@ class PrimaryWord(StrEnum):
     COMPARED = "compared"
     """How a comparison of a kind ended."""
     BEHIND = "behind"
-    """The log is no longer enough: what was acknowledged stays, nothing more is until `SYNCED`."""
+    """The log is no longer enough: what was acknowledged stays, nothing more is until `SYNCED`. Tells how much of each
+    kind there is.
+    """
     SYNCED = "synced"
     """What came since `BEHIND` makes up for what the log could not bring."""
     PROGRESS = "progress"
@@ -229,6 +231,18 @@ def _item(row: Any) -> ReplicatedItem:
 
 def encode(value: SnapshotEnd | Absences | KindComparison) -> bytes:
     return orjson.dumps(value)
+
+
+def encode_counts(counts: Mapping[str, int]) -> bytes:
+    return orjson.dumps(dict(counts))
+
+
+def read_counts(payload: bytes) -> dict[str, int]:
+    """By kind; empty where none are told."""
+    counts = _read(payload) if payload else {}
+    if not isinstance(counts, dict):
+        raise MalformedError("counts must be an object")
+    return {kind: count for kind, count in counts.items() if kind in BY_NAME and _is_number(count)}
 
 
 def read_snapshot_end(payload: bytes) -> SnapshotEnd:

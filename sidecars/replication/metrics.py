@@ -17,6 +17,10 @@ FAILBACKS: Counter = metrics.counter("argocd_agent_ha_failbacks_total", "Demotio
 EPOCH: Gauge = metrics.gauge(
     "tiphys_replication_epoch", "The epoch in this principal's record.", across="livemax"
 )
+PEER_UNKNOWN: Counter = metrics.counter(
+    "tiphys_replication_unanswered_words_total",
+    "Times that an agent had obeyed the peer while this principal serves, and the peer could not be asked.",
+)
 LAG_SECONDS: Gauge = metrics.gauge(
     "argocd_agent_ha_replication_lag_seconds",
     "Age of the oldest change that this standby knows of and has not written, or that a replica has not.",
@@ -96,6 +100,11 @@ GO_REFUSED: Counter = metrics.counter(
     "Snapshots larger than a Go replica takes (4 MiB), which it was refused.",
 )
 
+GO_FORGOTTEN: Counter = metrics.counter(
+    "tiphys_replication_go_deletions_forgotten_total",
+    "Deletions that a Go replica did not acknowledge and that were too many to be kept for it.",
+)
+
 # The standby.
 
 CONNECTED: Gauge = metrics.gauge(
@@ -142,7 +151,7 @@ SNAPSHOT_ERRORS: Counter = metrics.counter(
 )
 SNAPSHOT_APPLY_ERRORS: Counter = metrics.counter(
     "argocd_agent_replication_client_snapshot_apply_errors_total",
-    "Objects of snapshots that became dead letters.",
+    "Dead letters of a snapshot or repair, before this standby had all of it.",
 )
 EQUAL: Gauge = metrics.gauge(
     "tiphys_replication_equal",

@@ -11,6 +11,7 @@ from grpc import aio
 
 from certs.key_pair import Material
 from sidecars.replication.handshake import Handshake
+from sidecars.replication.report import PeerReport
 from sidecars.wire.client.dialer import DEFAULT_KEEPALIVE_SECONDS, USER_AGENT
 from sidecars.wire.generated.replication_pb2 import ReplicationStatus, StatusRequest
 from sidecars.wire.streams import DEFAULT_MAX_MESSAGE_BYTES
@@ -20,10 +21,18 @@ from tiphys.errors import CallError, SurroundingsError
 STATUS = "/replicationapi.Replication/Status"
 # Two regions are 0.3 s apart; a peer that is busy answers this first.
 ASK_SECONDS = 5.0
+# Whoever answers with one of these has done nothing. Anything else may come from a call that was half done.
+_REFUSALS = {
+    grpc.StatusCode.FAILED_PRECONDITION,
+    grpc.StatusCode.INVALID_ARGUMENT,
+    grpc.StatusCode.PERMISSION_DENIED,
+    grpc.StatusCode.UNAUTHENTICATED,
+    grpc.StatusCode.UNIMPLEMENTED,
+}
 
 
 class PeerUnreachableError(SurroundingsError):
-    """No answer: nothing is known about the peer."""
+    """No answer, or one that says nothing: what the peer is, and whether it did what it was asked to, is not known."""
 
 
 class PeerRefusedError(SurroundingsError):
@@ -40,6 +49,7 @@ class PeerAnswer:
     """None from a principal of argocd-agent's."""
     sequence: int = 0
     replicas: int = 0
+    report: PeerReport | None = None
     plain_state: str = ""
     """Of one of argocd-agent's, where its health check tells it."""
 
@@ -90,9 +100,9 @@ class PeerLink:
             return await call, await call.trailing_metadata()
         except aio.AioRpcError as error:
             words = f"{self.address}: {error.code().name}: {error.details() or 'no answer'}"
-            if error.code() in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}:
-                raise PeerUnreachableError(words) from error
-            raise PeerRefusedError(words, Handshake.of(error.trailing_metadata())) from error
+            if error.code() in _REFUSALS:
+                raise PeerRefusedError(words, Handshake.of(error.trailing_metadata())) from error
+            raise PeerUnreachableError(words) from error
 
     async def ask(self, *, seconds: float = ASK_SECONDS) -> PeerAnswer:
         """Answered in every state."""
@@ -100,11 +110,12 @@ class PeerLink:
         try:
             status = ReplicationStatus.FromString(raw)
         except DecodeError as error:
-            raise PeerRefusedError(f"{self.address}: answers something else", None) from error
+            raise PeerUnreachableError(f"{self.address}: answers something else") from error
         return PeerAnswer(
             handshake=Handshake.of(trailing),
             sequence=status.current_sequence_num,
             replicas=status.connected_replicas,
+            report=PeerReport.read(status.report),
         )
 
     async def close(self) -> None:

@@ -5,6 +5,7 @@ It is the parameter of the admission policy too: record and fence change in one 
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -13,15 +14,20 @@ from typing import Any
 from argocd import names
 from argocd.reading import mapping, sequence, text
 from kube import queries
-from kube.errors import AlreadyExistsError, ConflictError, NotFoundError, UnavailableError
+from kube.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError, UnavailableError
 from kube.resources import CONFIG_MAPS
 from kube.store import Object, Store
 from tiphys.errors import SurroundingsError
 
 # Some years of one change of role a week; the newest are what an incident needs.
 AUDIT_ENTRIES = 100
+# Names of agents: a ConfigMap holds 1 MiB. Whoever has released so many may release all.
+MOST_RELEASED = 1000
 # A ConfigMap holds 1 MiB: a reason is a sentence.
 MAX_TEXT = 300
+# Of the audit trail: refused tokens never push out what has happened.
+REFUSED_ENTRIES = 10
+REFUSAL = "token refused"
 _MAX_EPOCH = 2**53
 
 
@@ -29,7 +35,18 @@ class HaRole(StrEnum):
     ACTIVE = "active"
     STANDBY = "standby"
     PROMOTING = "promoting"
-    """The epoch is raised and the fence open, but nobody was served under it."""
+    """The epoch is raised, and nobody is served under it: also the fence opens only to an active one."""
+
+
+class HandoverStep(StrEnum):
+    """Of a switchover, where it begins."""
+
+    NONE = ""
+    DRAINING = "draining"
+    FENCED = "fenced"
+    """Nobody writes here any more, and the peer knows of nothing yet."""
+    HANDING_OVER = "handing over"
+    """The peer may have the token: only an operator, or the peer's own word, decides from here."""
 
 
 class RecordChangedError(SurroundingsError):
@@ -45,6 +62,8 @@ class AuditEntry:
     epoch: int
     figures: str = ""
     """Sequences and lag at that time, in words."""
+    times: int = 1
+    """Of equal ones, the last of them `when`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +85,13 @@ class HaRecord:
     """Of the log since it became active; sequences of two histories say nothing about each other."""
     holding: bool = False
     """Since a promotion: what only agents know is left alone until an operator, or the old primary, has spoken."""
+    released: tuple[str, ...] = ()
+    """Agents of which nothing is held any more, although it is of others."""
     peer: str = ""
+    peer_address: str = ""
+    """Where this principal looks for it, for whoever is refused here."""
     peer_epoch: int = 0
-    step: str = ""
+    step: HandoverStep = HandoverStep.NONE
     """Of a switchover under way, and its `token`."""
     token: Mapping[str, Any] = field(default_factory=dict)
     who: str = ""
@@ -77,6 +100,11 @@ class HaRecord:
     audit: tuple[AuditEntry, ...] = ()
     version: str = field(default="", compare=False)
     """The ConfigMap's resourceVersion."""
+
+    @property
+    def gave_no_token(self) -> bool:
+        """A switchover closed this cluster and came no further: nobody but this principal can go on."""
+        return self.role is HaRole.STANDBY and self.step is HandoverStep.FENCED and not self.token
 
     @property
     def highest_epoch(self) -> int:
@@ -100,11 +128,23 @@ class HaRecord:
         )
         return replace(after, who=who, why=why, when=when, audit=(*self.audit, entry)[-AUDIT_ENTRIES:])
 
+    def refused(self, *, who: str, why: str, now: datetime, times: int) -> "HaRecord":
+        """A token: equal refusals are one line of the trail, and all of them together a few."""
+        who, why = who[:MAX_TEXT], why[:MAX_TEXT]
+        equal = [each for each in self.audit if (each.what, each.who, each.why) == (REFUSAL, who, why)]
+        others = [each for each in self.audit if each.what == REFUSAL and each not in equal]
+        left_out = [*equal, *others[: 1 - REFUSED_ENTRIES]]
+        kept = replace(self, audit=tuple(each for each in self.audit if each not in left_out))
+        *before, entry = kept.changed(who=who, why=why, what=REFUSAL, now=now).audit
+        entry = replace(entry, times=times + sum(each.times for each in equal))
+        return replace(self, audit=(*before, entry))
+
 
 class RecordStore:
-    def __init__(self, store: Store, *, namespace: str) -> None:
+    def __init__(self, store: Store, *, namespace: str, compares_and_sets: bool = True) -> None:
         self._store = store
         self._namespace = namespace
+        self._compares_and_sets = compares_and_sets
         self.where = f"ConfigMap {namespace}/{names.HA_RECORD}"
 
     async def read(self) -> HaRecord | None:
@@ -126,13 +166,13 @@ class RecordStore:
         except (ConflictError, AlreadyExistsError, NotFoundError) as error:
             raise RecordChangedError(f"{self.where} was changed by somebody else meanwhile") from error
         except UnavailableError as error:
-            held = await self._after_unknown_outcome(error)
+            held = None
+            if error.outcome_unknown:
+                with suppress(ApiError):  # then it stays unknown
+                    held = await self.read()
             if held == record:
                 return held
             raise
-
-    async def _after_unknown_outcome(self, error: UnavailableError) -> HaRecord | None:
-        return await self.read() if error.outcome_unknown else None
 
     async def _create(self, body: Object) -> Object:
         return await self._store.create(CONFIG_MAPS, body, namespace=self._namespace)
@@ -142,7 +182,7 @@ class RecordStore:
 
     def _body(self, record: HaRecord) -> Object:
         metadata: Object = {"name": names.HA_RECORD, "namespace": self._namespace}
-        if record.version:
+        if record.version and self._compares_and_sets:
             metadata["resourceVersion"] = record.version
         return {
             "metadata": metadata,
@@ -155,9 +195,11 @@ class RecordStore:
                 "parity": "" if record.parity is None else str(record.parity),
                 "history": record.history,
                 "holding": str(record.holding).lower(),
+                "released": json.dumps(record.released) if record.released else "",
                 "peer": record.peer,
+                "peerAddress": record.peer_address,
                 "peerEpoch": str(record.peer_epoch),
-                "step": record.step,
+                "step": record.step.value,
                 "token": json.dumps(dict(record.token)) if record.token else "",
                 "who": record.who,
                 "when": record.when,
@@ -181,9 +223,11 @@ def read_record(held: Object) -> HaRecord:
             parity=_parity(text(data, "parity")),
             history=text(data, "history"),
             holding=text(data, "holding") == "true",
+            released=_released(json.loads(text(data, "released") or "[]")),
             peer=text(data, "peer"),
+            peer_address=text(data, "peerAddress"),
             peer_epoch=_epoch(data, "peerEpoch"),
-            step=text(data, "step"),
+            step=HandoverStep(text(data, "step")),
             token=_token(json.loads(text(data, "token") or "{}")),
             who=text(data, "who"),
             when=text(data, "when"),
@@ -223,6 +267,12 @@ def _token(found: Any) -> Mapping[str, Any]:
     return found
 
 
+def _released(found: Any) -> tuple[str, ...]:
+    if not isinstance(found, list) or not all(isinstance(agent, str) for agent in found):
+        raise ValueError("released is no list of agents")
+    return tuple(found)
+
+
 def _audit(entries: Any) -> tuple[AuditEntry, ...]:
     return tuple(
         AuditEntry(
@@ -232,6 +282,7 @@ def _audit(entries: Any) -> tuple[AuditEntry, ...]:
             why=text(each, "why"),
             epoch=each["epoch"] if isinstance(each, dict) and isinstance(each.get("epoch"), int) else 0,
             figures=text(each, "figures"),
+            times=each["times"] if isinstance(each, dict) and isinstance(each.get("times"), int) else 1,
         )
         for each in sequence({"entries": entries}, "entries")
     )

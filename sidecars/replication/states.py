@@ -28,7 +28,7 @@ class StateDetail(StrEnum):
     PROMOTING = "promoting"
     DEMOTING = "demoting"
     DIVERGED = "diverged"
-    """It has served under an epoch that another has passed: its surplus is found by the next comparison."""
+    """It has served under an epoch that another has passed: until a comparison is equal it may have a surplus."""
 
 
 _NEXT: dict[HaState, frozenset[HaState]] = {

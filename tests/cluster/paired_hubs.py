@@ -17,11 +17,12 @@ from typing import Any, Self
 from argocd import names
 from kube.live import LiveStore
 from scripts.cluster.controlplane import Cluster
+from scripts.ports import free_port
 from sidecars.fleet.ha_client import HaClient
 from sidecars.wire.generated import hacontrol_pb2
 from tests.cluster.installation import MANIFESTS, tiphys
 from tests.sidecars.processes import fetch
-from tests.webhook.conftest import ROOT, free_port
+from tests.webhook.conftest import ROOT
 from tests.webhook.webhook_process import environment
 from tiphys.errors import TiphysError
 
@@ -208,8 +209,8 @@ async def _copied(source: asyncio.StreamReader, target: asyncio.StreamWriter) ->
 
 
 class PairOfHubs:
-    def __init__(self, a: Hub, b: Hub, workload: Cluster, folder: Path) -> None:
-        self.a, self.b, self.workload = a, b, workload
+    def __init__(self, a: Hub, b: Hub, folder: Path) -> None:
+        self.a, self.b = a, b
         self._folder = folder
         a.peer, b.peer = b, a
 
@@ -236,6 +237,18 @@ class PairOfHubs:
         )
         key["metadata"] = {"name": "argocd-agent-jwt", "namespace": ARGOCD}
         self.b.cluster.kubectl("apply", "-f", "-", stdin=json.dumps(key))
+
+    def kill(self) -> None:
+        for hub in (self.a, self.b):
+            hub.kill()
+
+
+class PairWithWorkload(PairOfHubs):
+    """And one agent, on a cluster of its own."""
+
+    def __init__(self, a: Hub, b: Hub, workload: Cluster, folder: Path) -> None:
+        super().__init__(a, b, folder)
+        self.workload = workload
 
     def equip_agent(self, hub: Hub) -> None:
         """Once a principal serves: before that the fence keeps everybody out."""
@@ -277,12 +290,20 @@ class PairOfHubs:
         async with connected(self.workload.kubeconfig) as store:
             yield store
 
-    def kill(self) -> None:
-        for hub in (self.a, self.b):
-            hub.kill()
-
 
 def record_of(hub: Hub) -> dict[str, str]:
     path = f"/api/v1/namespaces/{ARGOCD}/configmaps/{names.HA_RECORD}"
     data: dict[str, str] = hub.cluster.request("GET", path)["data"]
     return data
+
+
+async def equal(active: Hub, standby: Hub) -> dict[str, Any]:
+    """The standby has all, and a comparison says so."""
+    await standby.until("replicating")
+
+    def compared(told: dict[str, Any]) -> bool:
+        (replica,) = [each for each in told["replicas"] if each["connected"]] or [{}]
+        digests = replica.get("digests_equal") or {}
+        return bool(digests) and all(digests.values()) and replica["lag_events"] == 0
+
+    return await active.until("active", so=compared)

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator
+from copy import deepcopy
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -49,12 +50,15 @@ OVERLAYS = {
     "workload-managed": {"agent": {"enabled": True}},
     "workload-autonomous": {"agent": {"enabled": True, "mode": "autonomous"}},
 }
+PEER = {"address": "principal-peer.example.com:443", "name": "principal-peer"}
+PAIRED = {"principal": {"enabled": True, "highAvailability": {"enabled": True, "peer": PEER}}}
 INJECTED = yaml.safe_load((MANIFESTS / "components/injection/templates.yaml").read_text())["data"]
 COMPONENTS = {
     "injection": {"webhook": {"injection": {"templates": INJECTED}}},
     "registration": {"webhook": {"registration": {"enabled": True}}},
     "cert-manager": {"webhook": {"certManager": {"enabled": True}}},
     "monitoring": {"monitoring": {"enabled": True}},
+    "application-namespace": {"argocd": {"applicationNamespaces": ["applications"]}},
 }
 NOW = datetime(2026, 9, 1, tzinfo=UTC)
 RELEASE = ("tiphys", str(CHART), "--namespace", "tiphys-system")
@@ -157,6 +161,32 @@ def test_the_chart_and_a_component_render_the_same_objects(
     assert alike(helm.rendered(COMPONENTS[component]), expected) == expected
 
 
+def test_the_chart_and_the_component_of_a_pair_render_the_same_active_principal(
+    helm: Helm, cluster_binaries: Binaries, tmp_path: Path
+) -> None:
+    expected = kustomized(cluster_binaries, tmp_path, overlay="control-plane", component="high-availability")
+    assert alike(helm.rendered(PAIRED), expected) == expected
+
+
+def test_the_notes_name_the_next_commands_with_the_namespaces_of_the_release(helm: Helm) -> None:
+    def notes(values: Any) -> str:
+        moved = {**values, "argocd": {"namespace": "gitops", "applicationNamespaces": ["team-a"]}}
+        return helm("install", *RELEASE, "--dry-run=client", values=moved).partition("NOTES:")[2]
+
+    places = (
+        "--argocd-namespace gitops --application-namespace team-a"  # the group's options, before its commands
+    )
+    for command in ("register", "unregister"):
+        assert f"tiphys webhook {places} {command}\n" in notes(OVERLAYS["webhook-only"])
+    for command in ("init", "issue principal --dns NAME", "issue redis-proxy", "issue resource-proxy"):
+        assert f"  tiphys pki {command} --principal-namespace gitops\n" in notes(OVERLAYS["control-plane"])
+    assert "--dns NAME --identity IDENTITY --principal-namespace gitops\n" in notes(PAIRED)
+    assert "tiphys pki init" not in notes(OVERLAYS["standby"])
+    for values in (PAIRED, OVERLAYS["standby"]):
+        assert "tiphys doctor --argocd-namespace gitops" in notes(values)
+    assert "--agent-context CONTEXT --agent-namespace gitops\n" in notes(OVERLAYS["workload-managed"])
+
+
 @pytest.mark.parametrize(
     ("component", "value"),
     [("agent-logs", "logs"), ("agent-terminals", "terminals"), ("live-resources-edit", "liveResourcesEdit")],
@@ -167,6 +197,15 @@ def test_the_chart_and_a_component_of_an_agent_render_the_same_objects(
     expected = kustomized(cluster_binaries, tmp_path, overlay="workload-managed", component=component)
     rendered = helm.rendered({"agent": {"enabled": True, value: {"enabled": True}}})
     assert alike(rendered, expected) == expected
+
+
+def test_the_chart_opens_the_admin_port_of_a_pair_as_the_component_does(
+    helm: Helm, cluster_binaries: Binaries, tmp_path: Path
+) -> None:
+    expected = kustomized(cluster_binaries, tmp_path, overlay="standby", component="high-availability-admin")
+    values: Any = deepcopy(OVERLAYS["standby"])
+    values["principal"]["highAvailability"]["adminAuth"] = "mtls:subject:^CN=ops$"
+    assert alike(helm.rendered(values), expected) == expected
 
 
 def alike(rendered: Objects, expected: Objects) -> Objects:
@@ -181,10 +220,11 @@ def test_the_chart_watches_the_principal_as_the_component_does(
     helm: Helm, cluster_binaries: Binaries, tmp_path: Path
 ) -> None:
     expected = kustomized(cluster_binaries, tmp_path, overlay="control-plane", component="monitoring-fleet")
-    rendered = helm.rendered({"principal": {"enabled": True}, "monitoring": {"enabled": True}})
+    rendered = helm.rendered({**PAIRED, "monitoring": {"enabled": True}})
     for kind, name in (
         ("ServiceMonitor", "tiphys-principal"),
         ("PrometheusRule", "tiphys-fleet"),
+        ("PrometheusRule", "tiphys-principal-pair"),
         ("ConfigMap", "tiphys-fleet-dashboard"),
     ):
         key = (kind, "argocd", name)
@@ -208,6 +248,30 @@ def test_in_other_namespaces_everything_moves_along(helm: Helm) -> None:
         assert [_sorted(entry) for entry in there["webhooks"]] == [
             _sorted(entry) for entry in made["webhooks"]
         ]
+
+
+def test_namespaces_of_applications_are_guarded_and_read_wherever_the_webhook_is_told_of_them(
+    helm: Helm,
+) -> None:
+    values = {
+        "argocd": {"applicationNamespaces": ["team-a", "team-b"]},
+        "webhook": {"registration": {"enabled": True}},
+    }
+    rendered = helm.rendered(values)
+    registration = Registration(application_namespaces=("team-a", "team-b"))
+    for made in (validating(registration), mutating(registration)):
+        there = rendered[made["kind"], "", "tiphys"]
+        assert [_sorted(entry) for entry in there["webhooks"]] == [
+            _sorted(entry) for entry in made["webhooks"]
+        ]
+    for namespace in ("team-a", "team-b"):
+        assert ("Role", namespace, "tiphys-webhook") in rendered
+        [subject] = rendered["RoleBinding", namespace, "tiphys-webhook"]["subjects"]
+        assert subject["namespace"] == "tiphys-system"
+    [container] = rendered["Deployment", "tiphys-system", "tiphys-webhook"]["spec"]["template"]["spec"][
+        "containers"
+    ]
+    assert container["args"][-2:] == ["--application-namespace=team-a", "--application-namespace=team-b"]
 
 
 def _sorted(entry: Any) -> Any:
@@ -249,7 +313,7 @@ def test_an_agents_values_make_what_its_stream_holds(mode: Mode, helm: Helm) -> 
         pair=pair,
         authority=authority.pair.certificate,
     )
-    rendered = helm.rendered({**joining.helm_values(), "webhook": {"enabled": False}})
+    rendered = helm.rendered(joining.helm_values())
     expected = keyed(yaml.safe_dump_all(joining.objects()))
     assert alike(rendered, expected) == expected
 

@@ -78,11 +78,14 @@ async def test_on_a_standby_only_the_principal_writes_and_a_promotion_lets_other
             # Nobody takes the fence's parameter away or edits it.
             with pytest.raises(ForbiddenError, match="written by the principal"):
                 await other.delete(CONFIG_MAPS, name=names.HA_RECORD, namespace=ARGOCD)
-            # Promotion: once the proof is there, nobody is refused any more.
+            # Promotion: it may still be taken back; once it is over, nobody is refused any more.
             promoting = await records.change(replace(held, role=HaRole.PROMOTING, epoch=4))
             await until_fenced(fence, promoting)
+            assert await is_refused(other)
+            active = await records.change(replace(promoting, role=HaRole.ACTIVE))
+            await until_fenced(fence, active)
             assert not await is_refused(other)
-            demoted = await records.change(replace(promoting, role=HaRole.STANDBY))
+            demoted = await records.change(replace(active, role=HaRole.STANDBY))
             await until_fenced(fence, demoted)
             assert await is_refused(other)
             # One that is gone is noticed. It is not put back here: an API server does not follow the parameter of a

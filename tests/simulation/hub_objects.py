@@ -2,11 +2,13 @@
 
 from base64 import b64decode, b64encode
 from collections import defaultdict
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 from argocd import names
 from argocd.agents.replication import replicated_copy
+from kube.embedded import AdmissionRequest
 from kube.errors import NotFoundError
 from kube.store import Object
 from sidecars.replication.kinds import APPLICATION, APPLICATION_SET, BY_NAME, PROJECT, REPOSITORY, ObjectKey
@@ -19,6 +21,25 @@ MEDDLED = 50
 """Applications from this number on are meddled with on the standby,"""
 POISONED = 56
 """and from this on sometimes invalid there."""
+
+
+@dataclass(slots=True)
+class History:
+    """What a primary's log told, by sequence: the key, its last revision, and whether it is gone."""
+
+    entries: list[tuple[ObjectKey, int, bool]] = field(default_factory=list)
+    newest: dict[ObjectKey, int] = field(default_factory=dict)
+    """The last revision of each."""
+    last_gone: dict[ObjectKey, int] = field(default_factory=dict)
+    """The sequence at which it was gone for the last time."""
+    acknowledged: int = 0
+
+    def note(self, key: ObjectKey, copy: Object | None, _former: Object | None) -> None:
+        revision = self.newest.get(key, 0) if copy is None else revision_of(copy)
+        self.newest[key] = revision
+        self.entries.append((key, revision, copy is None))
+        if copy is None:
+            self.last_gone[key] = len(self.entries)
 
 
 class HubObjects:
@@ -84,6 +105,16 @@ class HubObjects:
 
 def number_of(key: ObjectKey) -> int:
     return int(key.name.rpartition("-")[2]) if key.kind == APPLICATION.name else 0
+
+
+def changes_nothing(request: AdmissionRequest) -> bool:
+    """An update of a copy after which it is what it was."""
+    return (
+        request.old is not None
+        and request.new is not None
+        and replicated_copy(request.old) == replicated_copy(request.new)
+        and request.old["metadata"].get("ownerReferences") == request.new["metadata"].get("ownerReferences")
+    )
 
 
 def is_poison(body: Object | None) -> bool:

@@ -2,18 +2,22 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterable
 from random import Random
 
 from argocd.agents.vocabulary import Target
 from sidecars.agent.agent import Agent
+from sidecars.delivery.session import Stream
 from sidecars.principal.principal import Principal
 from sidecars.proxies.requests import RequestError
 from sidecars.wire.events import Event, message_event
+from tests.simulation.network import Wire
 from tests.simulation.sidecars import MODES, OURS, Sidecars
 from tests.simulation.world import World
 
 PATIENCE = 30.0
 CALLERS = 8
+CHANGES = ("POST", "DELETE")
 
 
 class _Effects:
@@ -72,7 +76,7 @@ class LiveRequests(Sidecars):
                 await self._ask(self._principal, random)
 
     async def _ask(self, principal: Principal, random: Random) -> None:
-        method, agent = random.choice(("GET", "GET", "POST", "DELETE")), random.choice(list(MODES))
+        method, agent = random.choice(("GET", "GET", *CHANGES)), random.choice(list(MODES))
         event = message_event(method, target=Target.RESOURCE, payload=b"x", new_id=self._world.new_id)
         leaves = random.random() < 0.2
         began, outcome = self._world.loop.time(), "answered"
@@ -111,8 +115,37 @@ class LiveRequests(Sidecars):
         return found
 
 
+class _CountedSends:
+    """An end of a wire. The wire may carry a message twice, as grpc never does: what counts is how often it was sent."""
+
+    def __init__(self, wire: Wire, sent: Counter[str]) -> None:
+        self._sent = sent
+        self.receive = wire.receive
+        self._send = wire.send
+
+    async def send(self, event: Event) -> None:
+        if event.target == Target.RESOURCE and event.type in CHANGES:
+            self._sent[event.event_id] += 1
+        await self._send(event)
+
+    async def send_many(self, events: Iterable[Event]) -> None:
+        for event in events:
+            await self.send(event)
+
+
 class PlainRequests(LiveRequests):
     """Towards an argocd-agent: no deadlines, no withdrawals, nothing sent twice."""
 
     name = "plain-requests"
     extensions = frozenset()
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._sent: Counter[str] = Counter()
+
+    def stream(self, wire: Wire) -> Stream:
+        return _CountedSends(wire, self._sent)
+
+    def violations(self) -> list[str]:
+        again = [f"a change was sent {times} times" for times in self._sent.values() if times > 1]
+        return [*super().violations(), *again]

@@ -7,6 +7,7 @@ says how bad it is, and a seed says what happens.
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
+from contextvars import Context, copy_context
 from dataclasses import dataclass
 from random import Random
 
@@ -138,7 +139,7 @@ class Network:
         self.weather = FINE
         self._random = random
         self._count = count
-        self._listeners: dict[str, Accept] = {}
+        self._listeners: dict[str, tuple[Accept, Context]] = {}
         self._wires: list[Wire] = []
         self._walls: dict[frozenset[str], None] = {}
         self._slow: dict[str, float] = {}
@@ -146,19 +147,22 @@ class Network:
 
     def listen(self, place: str, accept: Accept) -> None:
         """`accept` is run for every connection, as a server runs a handler; a killed place stops listening."""
-        self._listeners[place] = accept
+        self._listeners[place] = (accept, copy_context())
 
     async def connect(self, here: str, there: str) -> Wire:
         await asyncio.sleep(self._random.uniform(*self.weather.latency))
-        accept = self._listeners.get(there)
-        if accept is None or self._apart(here, there):
+        listener = self._listeners.get(there)
+        if listener is None or self._apart(here, there):
             await asyncio.sleep(self._random.uniform(0.01, 2.0))
             raise SurroundingsError(f"{here} cannot reach {there}")
         mine, theirs = Wire(self, here=here, there=there), Wire(self, here=there, there=here)
         mine.join(theirs)
         theirs.join(mine)
         self._wires = [wire for wire in self._wires if wire.alive] + [mine, theirs]
-        server = asyncio.get_running_loop().create_task(self._serve(accept, theirs), name=f"{there} serves")
+        accept, context = listener
+        server = asyncio.get_running_loop().create_task(
+            self._serve(accept, theirs), name=f"{there} serves", context=context.copy()
+        )
         self._servers[server] = there
         server.add_done_callback(self._servers.pop)
         return mine
@@ -193,7 +197,7 @@ class Network:
         """After everything that the wire's end has sent in order."""
         loop = asyncio.get_running_loop()
         moment = loop.time() + self._random.uniform(*self.weather.latency)
-        loop.call_at(wire.arrival(moment, in_order=True), action)
+        loop.call_at(wire.arrival(moment, in_order=True), action, context=Context())
 
     def _deliver(self, wire: Wire, event: Event, delay: float, *, in_order: bool) -> None:
         loop = asyncio.get_running_loop()
@@ -201,6 +205,7 @@ class Network:
             wire.arrival(loop.time() + delay, in_order=in_order),
             wire._other_end.arrive,
             event,
+            context=Context(),  # on its way whatever becomes of its sender
         )
 
     def _apart(self, one: str, two: str) -> bool:
@@ -224,6 +229,9 @@ class Network:
         for wire in self._wires:
             if place in (wire.here, wire.there):
                 wire.fail("connection reset")
+
+    def is_slow(self, place: str) -> bool:
+        return self._slow.get(place, 0.0) > 0.0
 
     def slow_down(self, place: str, seconds: float) -> None:
         """Every message from or to the place takes that much longer."""
@@ -253,4 +261,6 @@ class Network:
         loop = asyncio.get_running_loop()
         for wire in self._wires:
             if wire.alive and concerned(wire):
-                loop.call_later(self._random.uniform(*self.weather.noticing), wire.fail, reason)
+                loop.call_later(
+                    self._random.uniform(*self.weather.noticing), wire.fail, reason, context=Context()
+                )

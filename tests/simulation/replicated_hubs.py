@@ -4,16 +4,17 @@ clusters that come back with less than they had, and messages that change on the
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from contextvars import Context
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 from typing import Any, cast
 
-from kube.embedded import AdmissionRequest, Admitted
+from kube.embedded import AdmissionRequest, Admitted, Call, Faults, Phase
 from kube.errors import ApiError, InvalidError
-from kube.resources import NAMESPACES
-from kube.store import Identity, Object
+from kube.resources import APPLICATIONS, NAMESPACES
+from kube.store import Identity
 from sidecars.replication.kinds import APPLICATION, BY_NAME, ObjectKey
 from sidecars.replication.messages import PrimaryMessage, ReplicaStart
 from sidecars.replication.primary.session import SessionLimits
@@ -26,13 +27,16 @@ from tests.simulation.hub_objects import (
     MEDDLED,
     NAMES,
     POISONED,
+    History,
     HubObjects,
+    changes_nothing,
     is_poison,
     number_of,
     revision_of,
 )
 from tests.simulation.network import Wire
 from tests.simulation.replication_ends import Controller, PrimaryEnd, StandbyEnd, hello
+from tests.simulation.virtual_time import OWNER
 from tests.simulation.world import Lifeline, Process, World
 from tiphys.errors import CallError, SurroundingsError
 
@@ -50,20 +54,7 @@ class Safeguards:
     session: SessionSafeguards = field(default_factory=SessionSafeguards)
     keeps_order: bool = True
     acknowledges_after_write: bool = True
-
-
-@dataclass(slots=True)
-class History:
-    """What a primary's log told, by sequence: the key, its last revision, and whether it is gone."""
-
-    entries: list[tuple[ObjectKey, int, bool]] = field(default_factory=list)
-    newest: dict[ObjectKey, tuple[int, bool]] = field(default_factory=dict)
-    acknowledged: int = 0
-
-    def note(self, key: ObjectKey, copy: Object | None, _former: Object | None) -> None:
-        revision = self.newest.get(key, (0, False))[0] if copy is None else revision_of(copy)
-        self.newest[key] = (revision, copy is None)
-        self.entries.append((key, revision, copy is None))
+    skips_equal: bool = True
 
 
 class Replication:
@@ -89,6 +80,7 @@ class Replication:
         self._wrong: list[str] = []
         self._followers: dict[str, Follower] = {}
         self._spoils = self._random.choice((0.0, 0.0, 0.02))
+        self._crosses = 0.3
 
     # Processes.
 
@@ -96,6 +88,8 @@ class Replication:
         for name in self.places:
             store = self._world.store(name)
             store.hooks.admission = partial(self._admit, name)
+            assert store.hooks.faults is not None
+            store.hooks.faults = partial(self._cross, name, store.hooks.faults)
             for namespace in (ARGOCD, "agent-a"):
                 body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
                 store._history.write(NAMESPACES, store._pipeline.draft(NAMESPACES, body, namespace=None).body)
@@ -169,6 +163,7 @@ class Replication:
                 workers=4,
                 keeps_order=self._safeguards.keeps_order,
                 acknowledges_after_write=self._safeguards.acknowledges_after_write,
+                skips_equal=self._safeguards.skips_equal,
             ),
             safeguards=self._safeguards.session,
         )
@@ -203,6 +198,8 @@ class Replication:
             if is_poison(request.new) and not is_poison(request.old):
                 self._world.count("dead letters")
                 raise InvalidError("spec.poison: not here")
+            if changes_nothing(request):
+                self._wrong.append(f"{here} wrote {key.text} again, as it was")
             revision = revision_of(request.new)
             if request.old is None or revision_of(request.old) != revision:  # or only finalizers went
                 self._check_write(here, key, revision)
@@ -218,7 +215,10 @@ class Replication:
 
     def _acknowledged(self, here: str, name: str, sequence: int) -> None:
         history = self._histories[name]
-        for key, revision, gone in history.entries[history.acknowledged : sequence]:
+        if sequence > history.acknowledged and self._world.network.is_slow(here):
+            self._world.count("acknowledged by a slow standby")
+        entries = history.entries[history.acknowledged : sequence]
+        for number, (key, revision, gone) in enumerate(entries, start=history.acknowledged + 1):
             if number_of(key) >= MEDDLED:
                 continue
             record = self._objects.collection(here, key).find(key.namespace, key.name)
@@ -226,7 +226,7 @@ class Replication:
             if gone:
                 kept = there is None or there > revision
             else:
-                kept = history.newest[key][1] if there is None else there >= revision
+                kept = history.last_gone.get(key, 0) > number if there is None else there >= revision
             if not kept:
                 what = "gone" if gone else f"at {revision}"
                 self._wrong.append(f"{key.text} {what} was acknowledged, {there} is there")
@@ -248,6 +248,7 @@ class Replication:
                 group.create_task(self._later(turn_at, self._fail_over))
             if wipe_at < seconds - 40:
                 group.create_task(self._later(wipe_at, self._wipe))
+        self._crosses = 0.0
         await self._cure()
 
     async def _until(self, end: float, deed: Callable[[], Awaitable[None]], *, pause: float) -> None:
@@ -292,6 +293,23 @@ class Replication:
             await self._delete(self._standby, key)
         else:
             await self._objects.write(self._standby, key)
+
+    async def _cross(self, here: str, faults: Faults, call: Call) -> None:
+        """Somebody meddles with an object just as its copy is written."""
+        await faults(call)
+        if (
+            (call.verb, call.phase) != ("replace", Phase.BEFORE)
+            or not isinstance(OWNER.get(), Process)
+            or call.resource != APPLICATIONS
+            or here != self._standby
+            or self._random.random() > self._crosses
+        ):
+            return
+        key = ObjectKey(APPLICATION.name, call.namespace or "", call.name)
+        if number_of(key) >= MEDDLED:
+            self._world.count("writes crossed")
+            with suppress(ApiError):
+                await Context().run(asyncio.ensure_future, self._objects.write(here, key))
 
     async def _operate(self) -> None:
         """Deletions that wait are accepted, unless the primary has lost what it had."""

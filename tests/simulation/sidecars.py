@@ -3,12 +3,10 @@ and a controller that runs operations: what the sidecars promise, under every st
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any
 
-from argocd import names
 from argocd.agents.copies import application_at_principal
 from argocd.agents.identity import is_managed
 from argocd.agents.project_copies import project_at_principal, project_for_agent
@@ -17,7 +15,7 @@ from argocd.agents.vocabulary import Mode
 from argocd.reading import value
 from kube.errors import ApiError, NotFoundError
 from kube.resources import APP_PROJECTS, APPLICATIONS, NAMESPACES, SECRETS
-from kube.store import Object, Resource, Store, WatchEventKind
+from kube.store import Object, Resource, Store
 from sidecars.agent.agent import Agent
 from sidecars.agent.settings import AgentSettings
 from sidecars.delivery.outbox import OutboxLimits
@@ -26,6 +24,7 @@ from sidecars.mirroring.link import Runtime
 from sidecars.principal.principal import Principal
 from sidecars.principal.settings import PrincipalSettings
 from sidecars.wire import capabilities
+from tests.simulation.application_controller import ApplicationController
 from tests.simulation.network import Wire
 from tests.simulation.world import Process, World
 from tiphys.errors import SurroundingsError
@@ -50,7 +49,7 @@ class Sidecars:
     def __init__(self, world: World) -> None:
         self._world = world
         self._random = Random(world.random.random())
-        self._runs: Counter[str] = Counter()
+        self._argocd = ApplicationController(world, namespace=HOME)
         self._given: dict[str, str] = {}
         """Operations that the hub's API server has taken for certain, and the Applications they are for."""
 
@@ -58,7 +57,7 @@ class Sidecars:
         self._world.start("hub", self._run_principal)
         for agent in MODES:
             self._world.start(agent, self._run_agent)
-            self._world.start(f"controller of {agent}", self._run_controller)
+            self._world.start(f"controller of {agent}", self._argocd.run)
 
     def stream(self, wire: Wire) -> Stream:
         return wire
@@ -70,6 +69,11 @@ class Sidecars:
         """In every life of the hub's process; and below of an agent's."""
 
     def agent_made(self, name: str, agent: Agent) -> None: ...
+
+    async def beside_principal(self, principal: Principal) -> None:
+        """Runs with it and ends with it; and below with an agent."""
+
+    async def beside_agent(self, name: str, agent: Agent) -> None: ...
 
     def principals_surroundings(self) -> Runtime:
         return self._runtime()
@@ -93,6 +97,7 @@ class Sidecars:
         async with asyncio.TaskGroup() as group:
             group.create_task(principal.run(), name="principal")
             await principal.ready.wait()
+            group.create_task(self.beside_principal(principal), name="beside the principal")
             process.listen(accept)
 
     async def _run_agent(self, process: Process) -> None:
@@ -104,6 +109,7 @@ class Sidecars:
         async with asyncio.TaskGroup() as group:
             group.create_task(agent.run(), name="agent")
             await agent.ready.wait()
+            group.create_task(self.beside_agent(process.name, agent), name="beside the agent")
             while True:
                 try:
                     wire = await process.connect("hub")
@@ -116,44 +122,6 @@ class Sidecars:
                 except SurroundingsError:
                     self._world.count("reconnects")
                 await asyncio.sleep(self._world.timing.random.uniform(0.1, 3.0))
-
-    # Argo CD's controller: it takes an operation off an Application and writes what became of it.
-
-    async def _run_controller(self, process: Process) -> None:
-        store = process.store(process.name.removeprefix("controller of "))
-        while True:
-            try:
-                async for event in store.watch(APPLICATIONS, namespace=HOME, resource_version="0"):
-                    if event.kind is not WatchEventKind.BOOKMARK and event.kind is not WatchEventKind.DELETED:
-                        name = event.object["metadata"]["name"]
-                        await _persistently(lambda name=name: self._reconcile(store, name))  # type: ignore[misc]
-            except ApiError:
-                self._world.count("controllers' watches ended")
-            await asyncio.sleep(0.5)
-
-    async def _reconcile(self, store: Store, name: str) -> None:
-        try:
-            there = await store.get(APPLICATIONS, name=name, namespace=HOME)
-        except NotFoundError:
-            return
-        operation = there.pop("operation", None)
-        annotations = there["metadata"].get("annotations") or {}
-        refresh = annotations.pop(names.REFRESH, None)
-        if operation is None:
-            if refresh is not None:
-                await store.replace(APPLICATIONS, there)
-            return
-        identity = operation["info"][0]["value"]
-        state = value(there, "status", "operationState") or {}
-        if identity not in state.get("seen", []):
-            # Taken off and noted in one write, as a controller does: a lost answer is found out here.
-            state = {"phase": "Succeeded", "seen": [*state.get("seen", []), identity]}
-            there["status"] = {**(there.get("status") or {}), "operationState": state}
-            self._world.note(f"{name} runs {identity}")
-        else:
-            self._runs[identity] += 1  # a second time
-            there["status"] = {**there["status"], "operationState": {**state, "phase": "Repeated"}}
-        await store.replace(APPLICATIONS, there)
 
     # What users do.
 
@@ -310,7 +278,7 @@ class Sidecars:
         return {item["metadata"]["name"]: item for item in page.items}
 
     def violations(self) -> list[str]:
-        return [f"operation {identity} ran again {count} times" for identity, count in self._runs.items()]
+        return self._argocd.violations()
 
 
 async def _prepare(store: Store, agent: str) -> None:

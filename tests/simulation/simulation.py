@@ -13,6 +13,7 @@ from tests.simulation.world import World
 # Longer than every backoff, patience and period of what is simulated, together.
 CONVERGENCE_SECONDS = 900.0
 STORM_SECONDS = 100.0
+FAULTS_SECONDS = 5.0
 
 
 class Scenario(Protocol):
@@ -66,11 +67,13 @@ class Result:
 class SimulationError(AssertionError):
     """Names the seed; `lines` is the trace."""
 
-    def __init__(self, scenario: str, seed: int, problems: Sequence[str], lines: Sequence[str]) -> None:
+    def __init__(
+        self, scenario: str, seed: int, storm_seconds: float, problems: Sequence[str], lines: Sequence[str]
+    ) -> None:
         shown = "\n  ".join(problems[:10])
         super().__init__(
             f"{scenario} with seed {seed}:\n  {shown}\n"
-            f"replay: python -m tests.simulation {scenario} --seed {seed}"
+            f"replay: python -m tests.simulation {scenario} --seed {seed} --storm {storm_seconds:g}"
         )
         self.lines = list(lines)
 
@@ -87,7 +90,11 @@ def simulate(make: Callable[[World], Scenario], *, seed: int, storm_seconds: flo
         scenario = make(world)
         name = scenario.name
         scenario.begin()
-        storm = Storm(world, places=scenario.places, pairs=scenario.pairs, stores=scenario.stores)
+        # Most scenarios have no opinion.
+        every = getattr(scenario, "faults_seconds", FAULTS_SECONDS)
+        storm = Storm(
+            world, places=scenario.places, pairs=scenario.pairs, stores=scenario.stores, every=every
+        )
         async with asyncio.TaskGroup() as group:
             group.create_task(storm.rage(storm_seconds))
             group.create_task(scenario.work(storm_seconds))
@@ -95,13 +102,13 @@ def simulate(make: Callable[[World], Scenario], *, seed: int, storm_seconds: flo
         problems = [*world.deaths(), *scenario.violations(), *await scenario.unfinished()]
         await world.stop()
         if problems:
-            raise SimulationError(scenario.name, seed, problems, world.lines)
+            raise SimulationError(scenario.name, seed, storm_seconds, problems, world.lines)
         return Result(seed=seed, digest=world.digest, counts=world.counts, seconds=seconds, lines=world.lines)
 
     try:
         return run(program())
     except (NothingCanHappenError, EndlessError) as error:
-        raise SimulationError(name, seed, [str(error)], lines) from error
+        raise SimulationError(name, seed, storm_seconds, [str(error)], lines) from error
 
 
 async def _converge(world: World, scenario: Scenario) -> float:

@@ -30,7 +30,7 @@ class Storm:
         places: Sequence[str],
         pairs: Sequence[tuple[str, str]],
         stores: Sequence[str] = (),
-        every: float = 5.0,
+        every: float,
     ) -> None:
         self._world = world
         self._random = Random(world.random.random())
@@ -39,8 +39,6 @@ class Storm:
         self._stores = stores
         self._every = every
         self._end = 0.0
-        # Each process dies by one hand at a time: a second kill would meet a process that is starting.
-        self._restarts = {place: asyncio.Lock() for place in places}
 
     async def rage(self, seconds: float) -> None:
         """Faults overlap; all end together, with everything still in disorder, when this returns."""
@@ -64,9 +62,12 @@ class Storm:
         await fault()
 
     async def _sleep(self, seconds: float) -> None:
+        await asyncio.sleep(self._left(seconds))
+
+    def _left(self, seconds: float) -> float:
         # A little beyond the end: of a remainder below the clock's resolution nothing would pass.
         left = self._end - asyncio.get_running_loop().time() + 0.001
-        await asyncio.sleep(max(0.0, min(seconds, left)))
+        return max(0.0, min(seconds, left))
 
     async def _weather(self) -> None:
         self._world.network.weather = some_weather(self._random)
@@ -84,10 +85,7 @@ class Storm:
 
     async def _restart(self) -> None:
         place = self._random.choice(self._places)
-        async with self._restarts[place]:
-            await self._world.kill(place)
-            await self._sleep(self._random.choice((0.0, 1.0, 20.0)))
-            self._world.start(place)
+        await self._world.restart(place, self._left(self._random.choice((0.0, 1.0, 20.0))))
 
     async def _slow(self) -> None:
         place = self._random.choice(self._places)

@@ -13,31 +13,59 @@ To put a sidecar in here:
 """
 
 import asyncio
-from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections import Counter, defaultdict
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import aclosing
+from contextvars import copy_context
 from functools import partial
 from hashlib import blake2b
 from random import Random
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 from uuid import UUID
 
-from kube.embedded import Call, EmbeddedStore, Hooks
-from kube.errors import UnavailableError
-from kube.store import Store
+from kube.embedded import Call, EmbeddedStore, Hooks, Phase
+from kube.errors import ConflictError, GoneError, UnavailableError
+from kube.store import Store, WatchEvent
 from sidecars.delivery.timing import Timing
 from tests.simulation.network import Accept, Network, Wire
-from tests.simulation.virtual_time import VirtualLoop
+from tests.simulation.virtual_time import OWNER, Pausable, VirtualLoop
+from tiphys.errors import SurroundingsError
 
 Program = Callable[["Process"], Awaitable[None]]
+WRITES = frozenset({"create", "replace", "patch", "delete"})
 
 
-class Process:
+T = TypeVar("T")
+
+
+class Process(Pausable):
     """One life of a program; the next one is another `Process`."""
 
     def __init__(self, world: "World", name: str) -> None:
+        super().__init__()
         self.world = world
         self.name = name
         self.alive = True
+        self.context = copy_context()
+        self.context.run(OWNER.set, self)
+        self.calls: set[asyncio.Task[Any]] = set()
+
+    async def called(self, work: Coroutine[Any, Any, T], *, calls: set[asyncio.Task[Any]]) -> T:
+        """Done by this process for somebody outside, who hears no answer where it is killed meanwhile, or where the
+        owner of `calls` cancels it.
+        """
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(work, name=f"{self.name} is called", context=self.context.copy())
+        for each in (calls, self.calls):
+            each.add(task)
+            task.add_done_callback(each.discard)
+        try:
+            await asyncio.wait({task})
+        finally:
+            task.cancel()
+        if task.cancelled():
+            raise SurroundingsError(f"{self.name} gave no answer")
+        return task.result()
 
     async def connect(self, place: str) -> Wire:
         return await self.world.network.connect(self.name, place)
@@ -50,7 +78,7 @@ class Process:
 
 
 class Lifeline:
-    """A store that a killed process no longer reaches, whatever its clean-up tries."""
+    """A store that a killed process no longer reaches, whatever its clean-up tries; what goes wrong is counted."""
 
     def __init__(self, process: Process, store: EmbeddedStore) -> None:
         self._process = process
@@ -59,7 +87,29 @@ class Lifeline:
     def __getattr__(self, name: str) -> Any:
         if not self._process.alive:
             raise UnavailableError(f"{self._process.name} is dead")
-        return getattr(self._store, name)
+        call = getattr(self._store, name)
+        if name == "watch":
+            return partial(self._watch, call)
+        return partial(self._write, call) if name in WRITES else call
+
+    async def _watch(self, watch: Any, *told: Any, **more: Any) -> AsyncGenerator[WatchEvent, None]:
+        try:
+            async with aclosing(watch(*told, **more)) as events:
+                async for event in events:
+                    yield event
+        except GoneError:
+            self._process.world.count("watches refused with 410")
+            raise
+
+    async def _write(self, write: Any, *told: Any, **more: Any) -> Any:
+        try:
+            return await write(*told, **more)
+        except ConflictError:
+            self._process.world.count("conflicts")
+            raise
+        except UnavailableError:
+            self._process.world.count("writes failed")
+            raise
 
 
 class World:
@@ -77,6 +127,7 @@ class World:
         self._programs: dict[str, Program] = {}
         self._lives: dict[str, tuple[Process, asyncio.Task[None]]] = {}
         self._stores: dict[str, EmbeddedStore] = {}
+        self._restarts: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._deaths: list[str] = []
         self._trace = blake2b(digest_size=8)
         self.lines: list[str] = []
@@ -113,7 +164,7 @@ class World:
         await asyncio.sleep(self.random.uniform(0.001, 0.01))
         if self.random.random() < self.failing:
             self.count("API calls failed")
-            raise UnavailableError(f"{call.verb} was not answered")
+            raise UnavailableError(f"{call.verb} was not answered", outcome_unknown=call.phase is Phase.AFTER)
 
     # Processes.
 
@@ -122,7 +173,7 @@ class World:
             self._programs[name] = program
         self.note(f"start {name}")
         process = Process(self, name)
-        task = self.loop.create_task(self._live(process), name=name)
+        task = self.loop.create_task(self._live(process), name=name, context=process.context.copy())
         self._lives[name] = (process, task)
 
     async def _live(self, process: Process) -> None:
@@ -138,9 +189,30 @@ class World:
         process.alive = False
         self.note(f"kill {name}")
         self.count("processes killed")
-        servers = self.network.kill(name)
-        task.cancel()
-        await asyncio.gather(task, *servers, return_exceptions=True)
+        tasks = [task, *self.network.kill(name), *process.calls]
+        for each in tasks:
+            each.cancel()
+        process.resume()  # whoever is dead cannot do anything any more
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def restart(self, name: str, seconds: float) -> None:
+        """Killed, and started again after a while; by one hand at a time: a second kill would meet one that starts."""
+        async with self._restarts[name]:
+            await self.kill(name)
+            await asyncio.sleep(seconds)
+            self.start(name)
+
+    async def pause(self, name: str, seconds: float) -> None:
+        """SIGSTOP, and SIGCONT afterwards, unless it was killed meanwhile."""
+        process, _ = self._lives[name]
+        if process.paused:
+            return
+        process.paused = True
+        self.note(f"pause {name}")
+        self.count("processes paused")
+        await asyncio.sleep(seconds)
+        self.note(f"resume {name}")
+        process.resume()
 
     async def stop(self) -> None:
         for name in self._lives:

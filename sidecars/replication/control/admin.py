@@ -17,12 +17,13 @@ from grpc import aio
 from certs.key_pair import Material
 from sidecars.replication.control.admin_access import AdminAccess
 from sidecars.replication.control.controller import HaController
-from sidecars.replication.control.promotion import RefusedRoleChangeError, Word
+from sidecars.replication.control.promotion import RefusedRoleChangeError, UnknownOutcomeError, Word
 from sidecars.replication.control.status import status
 from sidecars.replication.control.switchover import Switchover
 from sidecars.wire.auth.caller import caller_of
 from sidecars.wire.generated import haadmin_pb2, hacontrol_pb2
 from sidecars.wire.refusals import RefusedError
+from sidecars.wire.server.listener import begin
 from sidecars.wire.tls import ServerCredentials
 from tiphys import logs
 from tiphys.errors import SurroundingsError, TiphysError
@@ -49,8 +50,11 @@ class AdminServer:
         port: int,
         access: AdminAccess | None,
         material: Material | None,
+        go_replicas: Callable[[], int] = lambda: 0,
     ) -> None:
+        """`go_replicas`: how many of argocd-agent's follow."""
         self._controller = controller
+        self._go_replicas = go_replicas
         self._switchover = switchover
         self._wanted = port
         self._access = access
@@ -84,7 +88,7 @@ class AdminServer:
             )
         except RuntimeError as error:
             raise SurroundingsError(f"--ha-admin-port: cannot listen on {address}: {error}") from error
-        await server.start()
+        await begin(server)
         self.listening.set()
         try:
             await asyncio.Event().wait()
@@ -126,7 +130,7 @@ class AdminServer:
         async with self._answering(context, name="Switchover") as who:
             told = hacontrol_pb2.SwitchoverRequest.FromString(request)
             if told.dry_run:
-                for line in self._switchover.plan():
+                for line in await self._switchover.plan():
                     yield hacontrol_pb2.SwitchoverStep(text=line).SerializeToString()
                 return
             async for line in self._switchover.run(_word(told.word, who)):
@@ -148,6 +152,8 @@ class AdminServer:
                 grpc.StatusCode.DEADLINE_EXCEEDED,
                 "another change of role is under way, or it took too long",
             )
+        except UnknownOutcomeError as error:
+            code, words = grpc.StatusCode.UNKNOWN, str(error)
         except TiphysError as error:
             code, words = grpc.StatusCode.FAILED_PRECONDITION, str(error)
         except Exception as error:
@@ -166,7 +172,7 @@ class AdminServer:
             peer_address=peer["address"],
             peer_reachable=bool(peer["reachable"] and peer["address"]),
             peer_state=peer.get("state", ""),
-            connected_replicas=sum(1 for each in told["replicas"] if each["connected"]),
+            connected_replicas=sum(1 for each in told["replicas"] if each["connected"]) + self._go_replicas(),
             last_sequence_num=told["sequence"],
             connected_agents=told["connected_agents"],
         )
@@ -193,7 +199,8 @@ class AdminServer:
     # Ours.
 
     async def _status(self, _request: Any, _who: str) -> Message:
-        return hacontrol_pb2.StatusReply(json=json.dumps(status(self._controller)).encode())
+        told = {**status(self._controller), "argocd_agent_replicas": self._go_replicas()}
+        return hacontrol_pb2.StatusReply(json=json.dumps(told).encode())
 
     async def _promote(self, request: Any, who: str) -> Message:
         return self._replied(await self._controller.promote(_word(request.word, who)))

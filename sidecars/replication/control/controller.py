@@ -6,22 +6,14 @@ that another has served under a higher epoch stops at once and writes afterwards
 
 import asyncio
 from contextlib import suppress
-from dataclasses import replace
 
-from sidecars.replication.control.handover import HandoverToken, check_token, digest_of
-from sidecars.replication.control.observer import TURN_SECONDS, PairObserver
+from sidecars.replication.control.changes import RoleChanges
 from sidecars.replication.control.parts import ActivePart, ReplicaPart, SourcePart
-from sidecars.replication.control.promotion import (
-    RefusedRoleChangeError,
-    Word,
-    check_promotion,
-    figures,
-)
+from sidecars.replication.control.promotion import Word
 from sidecars.replication.control.role import OURSELVES
 from sidecars.replication.control.start import Decision, PeerView, Start, decide
 from sidecars.replication.handshake import Handshake
-from sidecars.replication.metrics import FAILBACKS, FAILOVERS
-from sidecars.replication.record import HaRole
+from sidecars.replication.record import HaRole, RecordChangedError
 from sidecars.replication.states import HaState, StateDetail
 from tiphys import logs
 from tiphys.errors import TiphysError
@@ -30,11 +22,12 @@ from tiphys.errors import TiphysError
 ASK_INTERVAL_SECONDS = 5.0
 FENCE_INTERVAL_SECONDS = 30.0
 _RETRY_SECONDS = 1.0
+_UNFINISHED = {StateDetail.PROMOTING, StateDetail.DEMOTING}
 
 log = logs.get_logger()
 
 
-class HaController(PairObserver):
+class HaController(RoleChanges):
     """`run` belongs into a task group."""
 
     def attach(self, *, active: ActivePart, source: SourcePart, replica: ReplicaPart) -> None:
@@ -42,14 +35,15 @@ class HaController(PairObserver):
         self.role.active, self.role.source, self.role.replica = active, source, replica
 
     async def run(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            self.role.record = await self.role.records.read()
-            await self.role.replica.load()
-            async with self._turn:
-                await self._decide(await self.ask())
-            group.create_task(self._watch_peer(), name="peer")
-            group.create_task(self._watch_fence(), name="fence")
-            group.create_task(self._follow_what_is_heard(), name="role")
+        try:
+            async with asyncio.TaskGroup() as group:
+                self.role.record = await self.role.records.read()
+                await self.role.replica.load()
+                group.create_task(self._watch_peer(), name="peer")
+                group.create_task(self._watch_fence(), name="fence")
+                group.create_task(self._follow_what_is_heard(), name="role")
+        finally:
+            await self.end_change()
 
     async def _follow_what_is_heard(self) -> None:
         while True:
@@ -69,7 +63,8 @@ class HaController(PairObserver):
         if theirs is None or not role.is_news(theirs):
             return
         if role.state is HaState.ACTIVE and theirs.epoch > role.held_record().served_epoch:
-            await self._step_down(theirs)
+            if self.safeguards.steps_down:
+                await self._step_down(theirs)
         else:
             await role.note_peer(theirs)
 
@@ -89,18 +84,70 @@ class HaController(PairObserver):
                 await asyncio.sleep(_RETRY_SECONDS)
                 role.record = await role.records.read() or role.record
         self.fence_due.set()
-        await role.follow(StateDetail.NONE, reason)
+        await role.follow(StateDetail.DIVERGED, reason)
 
     async def _watch_peer(self) -> None:
-        while self._ask_peer is not None:
+        replaced = False
+        while True:
             self.peer_due.clear()
+            view = await self.ask()
+            async with self._turn:
+                try:
+                    replaced = await self._is_replaced()
+                    await self._decide(view)
+                    await self._settle()
+                except TiphysError as error:  # a record that cannot be written now, for instance
+                    log.warning("what this principal is cannot be settled yet", **{logs.ERROR: str(error)})
+                await self._release_when_equal()
+            if replaced:
+                raise RecordChangedError(
+                    f"{self.role.records.where} was changed by somebody else: it decides anew"
+                )
             with suppress(TimeoutError):
                 async with asyncio.timeout(ASK_INTERVAL_SECONDS * self.timing.random.uniform(0.8, 1.2)):
                     await self.peer_due.wait()
-            view = await self.ask()
-            async with self._turn:
-                await self._decide(view)
-                await self._release_when_equal()
+
+    async def _is_replaced(self) -> bool:
+        """By another replica, whose write was on its way when it lost the Lease, or by hand."""
+        role, known = self.role, self.role.record
+        stored = await role.records.read()
+        if stored is None or known is None or stored.version == known.version:
+            return False
+        role.record = stored
+        if role.state is HaState.RECOVERING or role.detail in _UNFINISHED:
+            return False  # it decides what comes next
+        return any(getattr(stored, part) != getattr(known, part) for part in ("role", "epoch", "history"))
+
+    async def _settle(self) -> None:
+        """Nobody is at work on a change of role any more, and one has ended in its middle: the record decides, with the
+        peer's word where it was a switchover that gave no token.
+        """
+        role = self.role
+        if role.detail not in _UNFINISHED:
+            return
+        role.record = await role.records.read() or role.record
+        record, why = role.held_record(), "a change of role ended in its middle"
+        if record.gave_no_token:
+            decision = self._decision(await self.ask())
+            if decision.start is Start.ACTIVE:
+                await role.serve_on(who=OURSELVES, why=decision.reason, what="switchover undone")
+                return
+            if decision.start is Start.WAIT:
+                role.reason = decision.reason
+                return
+        theirs = self.view.handshake if self.view else None
+        if record.role is HaRole.ACTIVE and record.served_epoch > max(
+            record.peer_epoch, theirs.epoch if theirs else 0
+        ):
+            # Recorded anew: a write whose answer was lost must not arrive any more.
+            what = "finished as active" if role.source.current_log() is None else "stays active"
+            await role.serve_on(who=OURSELVES, why=why, what=what)
+            return
+        if record.role is not HaRole.STANDBY:
+            await role.become_standby(who=OURSELVES, why=why, what="taken back")
+        await role.source.stop()
+        role.show(role.state if role.state is HaState.SYNCING else HaState.DISCONNECTED, reason=why)
+        await role.replica.start()
 
     async def _release_when_equal(self) -> None:
         """The old primary has followed to equal digests, and no agent has what neither of the two knows."""
@@ -119,7 +166,7 @@ class HaController(PairObserver):
 
     async def _watch_fence(self) -> None:
         while True:
-            if self.role.detail not in {StateDetail.PROMOTING, StateDetail.DEMOTING}:
+            if self.role.detail not in _UNFINISHED:
                 await self.check_fence()
             self.fence_due.clear()
             try:
@@ -133,15 +180,18 @@ class HaController(PairObserver):
     async def _decide(self, view: PeerView | None) -> None:
         if self.role.state is not HaState.RECOVERING:
             return
-        decision = decide(
+        await self._apply(self._decision(view), peer=view.handshake if view else None)
+        self.fence_due.set()
+
+    def _decision(self, view: PeerView | None) -> Decision:
+        return decide(
             self.role.record,
             self.settings,
-            view,
+            view if self.safeguards.asks_peer else None,
             principal=self.role.facts.principal,
             handed_over=self.handed_over(),
+            waits_when_interrupted=self.safeguards.waits_when_interrupted,
         )
-        await self._apply(decision, peer=view.handshake if view else None)
-        self.fence_due.set()
 
     async def _apply(self, decision: Decision, *, peer: Handshake | None) -> None:
         role, reason = self.role, decision.reason
@@ -151,164 +201,8 @@ class HaController(PairObserver):
             case Start.STANDBY:
                 await role.start_standby(reason, peer=peer)
             case Start.ACTIVE:
-                epoch = role.held_record().epoch
-                await role.serve(epoch, who=OURSELVES, why=reason, what="started as active")
+                record = role.held_record()
+                what = "switchover undone" if record.gave_no_token else "started as active"
+                await role.serve(record.epoch, who=OURSELVES, why=reason, what=what)
             case Start.BOOTSTRAP:
                 await role.bootstrap(who=OURSELVES, why=reason)
-
-    # An operator's words.
-
-    async def promote(self, word: Word) -> HaState:
-        role = self.role
-        async with asyncio.timeout(TURN_SECONDS), self._turn:
-            view, fence = await self.ask(), await self.check_fence()
-            check_promotion(
-                word,
-                state=role.state,
-                record=role.record,
-                progress=role.replica.progress(),
-                peer=view,
-                fence=fence,
-            )
-            passive = HaState.DISCONNECTED if role.state is HaState.REPLICATING else role.state
-            role.show(passive, StateDetail.PROMOTING, "promoted by an operator")
-            try:
-                await self._promote(word, fenced=fence.stands)
-            except TiphysError:
-                await self._take_back(word)
-                raise
-            FAILOVERS.inc()
-            self.peer_due.set()  # whoever still serves hears of the epoch at once
-            return role.state
-
-    async def _promote(
-        self, word: Word, *, fenced: bool, holding: bool = True, what: str = "promotion"
-    ) -> None:
-        role = self.role
-        await role.replica.stop()
-        standing = figures(role.replica.progress())
-        why, what = word.why or "an operator's word", f"forced {what}" if word.force else what
-        await role.claim_epoch(who=word.who, why=why, what=f"{what} begun", figures=standing)
-        record = role.held_record()
-        if fenced:
-            self.fence_report = await self.fence.prove(record)
-            if not self.fence_report.stands:
-                raise RefusedRoleChangeError(f"promotion taken back: {self.fence_report.problem}")
-        await role.serve(record.epoch, who=word.who, why=why, what=what, figures=standing, holding=holding)
-
-    async def _take_back(self, word: Word) -> None:
-        """Nobody was served: the epoch is spent, and nothing else has happened."""
-        role = self.role
-        role.record = await role.records.read() or role.record
-        if role.held_record().role is HaRole.PROMOTING:
-            await role.become_standby(who=word.who, why="the promotion failed", what="promotion taken back")
-        if role.held_record().role is HaRole.STANDBY:
-            role.show(role.state, reason="the promotion failed")
-            await role.replica.start()
-
-    async def take_over(self, token: HandoverToken, giver: Handshake) -> int:
-        """The peer's word in a switchover: this replica has exactly what the peer had when it stopped."""
-        role = self.role
-        async with self.turn():
-            if (
-                role.state not in {HaState.REPLICATING, HaState.DISCONNECTED}
-                or role.detail is not StateDetail.NONE
-            ):
-                raise RefusedRoleChangeError(f"only a replica takes over; this one is {role.state}")
-            record, progress = role.held_record(), role.replica.progress()
-            expected = replace(
-                token,
-                pair=record.pair,
-                giver=giver.principal,
-                taker=role.facts.principal,
-                epoch=max(giver.epoch, record.peer_epoch),
-                history=progress.history,
-                sequence=progress.applied,
-                digest=digest_of(role.source.digests()),
-            )
-            try:
-                check_token(token, expected)
-            except RefusedRoleChangeError as error:
-                await role.note(who=giver.principal, why=str(error), what="token refused")
-                raise
-            word = Word(who=giver.principal, why=f"switchover, token {token.nonce[:8]}")
-            role.show(HaState.DISCONNECTED, StateDetail.PROMOTING, "takes over from its peer")
-            try:
-                await self._promote(word, fenced=True, holding=False, what="switchover")
-            except TiphysError as error:
-                await self._take_back(word)
-                raise RefusedRoleChangeError(str(error)) from error
-            FAILOVERS.inc()
-            return role.held_record().served_epoch
-
-    async def demote(self, word: Word) -> HaState:
-        role, why = self.role, word.why or "an operator's word"
-        async with asyncio.timeout(TURN_SECONDS), self._turn:
-            record = role.held_record()
-            if role.state is HaState.RECOVERING and record.role is HaRole.PROMOTING:
-                await role.start_standby("the promotion was taken back", peer=None)
-                return role.state
-            if role.state is not HaState.ACTIVE:
-                raise RefusedRoleChangeError(f"can only demote from active; this one is {role.state}")
-            await role.stop_serving(why)
-            try:
-                await role.become_standby(who=word.who, why=why, what="demoted")
-            except TiphysError as error:
-                log.warning("the demotion is undone: it cannot be recorded", **{logs.ERROR: str(error)})
-                await role.start_serving()
-                raise
-            # Whoever is promoted next must not find writers here.
-            self.fence_report = await self.fence.prove(role.held_record())
-            await role.follow(StateDetail.NONE, why)
-            FAILBACKS.inc()
-            return role.state
-
-    async def resume(self, word: Word, *, bootstrap: bool = False) -> HaState:
-        """Only where this one waits for exactly that word."""
-        role, why = self.role, word.why or "an operator's word"
-        async with asyncio.timeout(TURN_SECONDS), self._turn:
-            if (role.state, role.detail) != (HaState.RECOVERING, StateDetail.WAITING):
-                raise RefusedRoleChangeError(f"nothing waits here: this principal is {role.state}")
-            view, record = await self.ask(), role.record
-            if view is not None and not view.problem and view.is_active:
-                raise RefusedRoleChangeError("the peer is active: this one follows it by itself")
-            if record is None:
-                if not bootstrap:
-                    raise RefusedRoleChangeError("there is no record yet: --bootstrap begins a new pair")
-                await role.bootstrap(who=word.who, why=why)
-                return role.state
-            if bootstrap:
-                raise RefusedRoleChangeError(
-                    f"there is a record of epoch {record.epoch}: resume without --bootstrap"
-                )
-            if record.role is not HaRole.ACTIVE:
-                raise RefusedRoleChangeError(role.reason)
-            told = view.handshake if view else None
-            if told is not None and told.epoch > record.served_epoch:
-                raise RefusedRoleChangeError(
-                    f"the peer has served under epoch {told.epoch}: promote one of the two"
-                )
-            await role.serve(record.epoch, who=word.who, why=why, what="resumed")
-            return role.state
-
-    async def accept_deletions(self, kind: str, word: Word) -> int:
-        async with asyncio.timeout(TURN_SECONDS), self._turn:
-            count = self.role.replica.accept_deletions(kind)
-            await self.role.note(who=word.who, why=word.why, what=f"accepted {count} deletions of {kind}")
-            return count
-
-    async def release(self, agent: str, word: Word) -> int:
-        async with asyncio.timeout(TURN_SECONDS), self._turn:
-            if self.role.state is not HaState.ACTIVE:
-                raise RefusedRoleChangeError(
-                    f"only an active one holds objects; this one is {self.role.state}"
-                )
-            return await self._release(agent, word)
-
-    async def _release(self, agent: str, word: Word) -> int:
-        """The record first: a restart must not hold what was released, nor release what is held."""
-        role = self.role
-        whose = f"of {agent}" if agent else "of all agents"
-        holding = role.held_record().holding and bool(agent)
-        await role.note(who=word.who, why=word.why, what=f"released held objects {whose}", holding=holding)
-        return role.active.release(agent)

@@ -13,6 +13,8 @@ from sidecars.replication.control.promotion import RefusedRoleChangeError
 from sidecars.replication.handshake import Handshake, differences
 from sidecars.wire.auth.caller import Caller, caller_of
 from sidecars.wire.refusals import RefusedError
+from tiphys import logs
+from tiphys.errors import TiphysError
 
 SERVICE = "tiphysha.Handover"
 TAKE_OVER = f"/{SERVICE}/TakeOver"
@@ -32,6 +34,8 @@ class HandoverToken:
     history: str
     sequence: int
     digest: str
+    holding: bool = False
+    """Agents have what the giver does not know: the taker leaves that alone too."""
 
     def encoded(self) -> bytes:
         return json.dumps(asdict(self)).encode()
@@ -44,8 +48,8 @@ class HandoverToken:
             fields = asdict(token)
         except (ValueError, TypeError) as error:
             raise RefusedRoleChangeError("the token cannot be read") from error
-        numbers = {"epoch", "sequence"}
-        if any(type(part) is not (int if key in numbers else str) for key, part in fields.items()):
+        kinds = {"epoch": int, "sequence": int, "holding": bool}
+        if any(type(part) is not kinds.get(key, str) for key, part in fields.items()):
             raise RefusedRoleChangeError("the token cannot be read")
         return token
 
@@ -80,26 +84,44 @@ class HandoverService:
         check: Callable[[Caller], Awaitable[str]],
         mine: Callable[[], Handshake],
         take_over: Callable[[HandoverToken, Handshake], Awaitable[int]],
+        refused: Callable[[str, str], Awaitable[None]],
     ) -> None:
+        """`refused` notes who was, and why, before it came to `take_over`."""
         self._check = check
         self._mine = mine
         self._take_over = take_over
+        self._refused = refused
 
     def handlers(self) -> list[Any]:
         handler = grpc.unary_unary_rpc_method_handler(self._called)
         return [grpc.method_handlers_generic_handler(SERVICE, {"TakeOver": handler})]
 
     async def _called(self, request: bytes, context: Any) -> bytes:
-        caller = caller_of(context)
+        caller, who = caller_of(context), "unknown"
         try:
-            await self._check(caller)
-            theirs = self._peer(caller)
-            epoch = await self._take_over(HandoverToken.decoded(request), theirs)
-            return json.dumps({"epoch": epoch}).encode()
+            who = await self._check(caller)
+            theirs, token = self._peer(caller), HandoverToken.decoded(request)
         except RefusedError as error:
             code, words = error.code, error.message
         except RefusedRoleChangeError as error:
             code, words = grpc.StatusCode.FAILED_PRECONDITION, str(error)
+        else:
+            return await self._taken_over(token, theirs, context)
+        await self._refused(who, words)
+        await context.abort(code, words)
+        raise AssertionError("aborting raises")
+
+    async def _taken_over(self, token: HandoverToken, giver: Handshake, context: Any) -> bytes:
+        """Whoever gave it serves again where it was refused, and only there."""
+        try:
+            return json.dumps({"epoch": await self._take_over(token, giver)}).encode()
+        except RefusedRoleChangeError as error:
+            code, words = grpc.StatusCode.FAILED_PRECONDITION, str(error)
+        except (TiphysError, TimeoutError) as error:
+            code, words = (
+                grpc.StatusCode.UNAVAILABLE,
+                f"whether it was taken is not known: {logs.describe(error)}",
+            )
         await context.abort(code, words)
         raise AssertionError("aborting raises")
 

@@ -1,21 +1,32 @@
 """What a principal of a pair hears and sees: its replica's word, its peer's, and whether its fence stands."""
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
 
 from sidecars.replication.control.fence import Fence, FenceReport
 from sidecars.replication.control.promotion import RefusedRoleChangeError
 from sidecars.replication.control.role import PairRole
+from sidecars.replication.control.safeguards import PairSafeguards
 from sidecars.replication.control.settings import HaSettings
 from sidecars.replication.control.start import PeerView
 from sidecars.replication.handshake import Handshake, differences
+from sidecars.replication.metrics import PEER_UNKNOWN
 from sidecars.replication.peer import PeerAnswer, PeerRefusedError, PeerUnreachableError
 from sidecars.replication.states import HaState, StateDetail
 from tiphys import logs
 
+if TYPE_CHECKING:
+    from sidecars.replication.report import PeerReport
+
 # An operator waits for the answer; another change of role takes seconds.
 TURN_SECONDS = 60.0
+# Agents say it with every status where they have obeyed the other one: the peer is asked this often at most.
+AGENTS_WORD_SECONDS = 1.0
+# Of refused tokens, in a minute: a peer that repeats itself must not keep the API server, or an operator, busy.
+NOTED_REFUSALS = 10
 # Of a fence that stands; one that does not is known to by now.
 CHECK_SECONDS = 1.0
 
@@ -31,6 +42,7 @@ class PairObserver:
         fence: Fence,
         ask: Callable[[], Awaitable[PeerAnswer]] | None,
         handed_over: Callable[[], bool] = lambda: False,
+        safeguards: PairSafeguards | None = None,
     ) -> None:
         """`ask` is None where no peer is configured. `handed_over`: another replica of this principal was seen at work
         less than a lease ago.
@@ -40,11 +52,22 @@ class PairObserver:
         self.fence = fence
         self._ask_peer = ask
         self.handed_over = handed_over
+        self.safeguards = safeguards or PairSafeguards()
         self.timing = role.timing
         self.view: PeerView | None = None
         self.asked_at: float | None = None
+        self.report: PeerReport | None = None
+        """The last one: of a peer that is gone it tells who was connected."""
+        self.reported_at: float | None = None
+        self._agents_heard_at: float | None = None
+        self._agents_word = ""
         self.fence_report = FenceReport("not tried yet")
         self._turn = asyncio.Lock()
+        self._change: asyncio.Task[Any] | None = None
+        """That goes on without whoever asked for it."""
+        self._refused = 0
+        """Tokens, since one was last noted."""
+        self._noted: deque[float] = deque(maxlen=NOTED_REFUSALS)
         self.something_heard = asyncio.Event()
         self.fence_due = asyncio.Event()
         self.peer_due = asyncio.Event()
@@ -82,12 +105,17 @@ class PairObserver:
         """Only the first sync is a state; later ones leave a copy that can be promoted."""
 
     def in_sync(self) -> None:
+        """Told again when a comparison is equal: until then one that has diverged stays so."""
         role = self.role
-        if role.state in {HaState.SYNCING, HaState.DISCONNECTED} and role.detail in {
-            StateDetail.NONE,
-            StateDetail.DIVERGED,
-        }:
-            role.show(HaState.REPLICATING)
+        if role.state not in {HaState.SYNCING, HaState.DISCONNECTED}:
+            return
+        if role.detail is StateDetail.DIVERGED:
+            progress = role.replica.progress()
+            if not (progress.is_equal or progress.follows_argocd_agent):
+                return
+        elif role.detail is not StateDetail.NONE:
+            return
+        role.show(HaState.REPLICATING)
 
     def disconnected(self, reason: str) -> None:
         role = self.role
@@ -96,10 +124,6 @@ class PairObserver:
         elif role.state in {HaState.SYNCING, HaState.DISCONNECTED} and role.detail is StateDetail.NONE:
             role.reason = reason
 
-    def diverged(self, reason: str) -> None:
-        if self.role.state in {HaState.REPLICATING, HaState.DISCONNECTED}:
-            self.role.show(HaState.DISCONNECTED, StateDetail.DIVERGED, reason)
-
     # The peer's word.
 
     def heard(self, theirs: Handshake) -> None:
@@ -107,14 +131,29 @@ class PairObserver:
         if differences(self.handshake, theirs):
             return
         self.view, self.asked_at = PeerView(handshake=theirs), self.timing.monotonic()
+        self._act_on(theirs)
+
+    def _act_on(self, theirs: Handshake) -> None:
         if self.role.is_news(theirs) or self.role.state is HaState.RECOVERING:
             self.something_heard.set()
+
+    def heard_of(self, principal: str) -> None:
+        """An agent has obeyed the peer: a reason to ask it now, never proof of anything."""
+        record = self.role.record
+        if record is None or not principal or principal != record.peer:
+            return
+        now = self.timing.monotonic()
+        if self._agents_heard_at is None or now - self._agents_heard_at >= AGENTS_WORD_SECONDS:
+            self._agents_heard_at = now
+            self._agents_word = principal
+            self.peer_due.set()
 
     # The peer, asked.
 
     async def ask(self) -> PeerView | None:
         if self._ask_peer is None:
             return None
+        word, self._agents_word = self._agents_word, ""
         try:
             answer = await self._ask_peer()
         except PeerRefusedError as error:
@@ -122,12 +161,24 @@ class PairObserver:
         except PeerUnreachableError as error:
             view = PeerView(problem=str(error))
         else:
+            if answer.report is not None:
+                self.report, self.reported_at = answer.report, self.timing.monotonic()
             told = answer.handshake
             differing = () if told is None else tuple(differences(self.handshake, told))
             view = PeerView(handshake=told, plain_state=answer.plain_state, differences=differing)
-        self.view, self.asked_at = view, self.timing.monotonic()
-        if view.handshake is not None and not view.problem:
-            self.heard(view.handshake)
+        former, self.view, self.asked_at = self.view, view, self.timing.monotonic()
+        if word and view.problem and view.handshake is None and self.role.state is HaState.ACTIVE:
+            PEER_UNKNOWN.inc()
+            log.error(
+                "an agent has obeyed the peer, which cannot be asked: this one serves on",
+                **{logs.PEER: word, logs.REASON: view.problem},
+            )
+        if view.handshake is not None:
+            # Also what a refusal says: a higher epoch counts wherever it is told.
+            if not differences(self.handshake, view.handshake):
+                self._act_on(view.handshake)
+        elif self.role.state is HaState.ACTIVE and view.is_active and view != former:
+            log.error("argocd-agent's principal is active too: demote one of the two")
         return view
 
     async def check_fence(self, *, seconds: float = CHECK_SECONDS) -> FenceReport:

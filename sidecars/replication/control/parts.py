@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from sidecars.replication.primary.source import ReplicaStatus
-from sidecars.replication.standby.follower import FollowerProgress
+from sidecars.replication.report import ConnectedAgent
+from sidecars.replication.standby.follower_progress import FollowerProgress
 
 
 class ActivePart(Protocol):
@@ -21,6 +22,10 @@ class ActivePart(Protocol):
 
     @property
     def connected(self) -> int: ...
+
+    def agents(self) -> Sequence[ConnectedAgent]:
+        """Those that are connected, by name."""
+        ...
 
     def held(self) -> "Sequence[HeldObject]": ...
 
@@ -49,6 +54,10 @@ class SourcePart(Protocol):
 
     async def stop(self) -> None: ...
 
+    def current_log(self) -> Any:
+        """None where it is not started."""
+        ...
+
     @property
     def last_sequence(self) -> int: ...
 
@@ -66,7 +75,9 @@ class ReplicaPart(Protocol):
 
     async def load(self) -> None: ...
 
-    async def start(self) -> None: ...
+    async def start(self, *, diverged: bool = False) -> None:
+        """`diverged`: it may have written what its primary does not know."""
+        ...
 
     async def stop(self) -> None:
         """Returns when every write in flight has ended."""
@@ -88,3 +99,4 @@ class PrincipalFacts:
     mapping: str
     allowed_namespaces: tuple[str, ...] = ()
     authorities: tuple[str, ...] = field(default=())
+    peer_address: str = ""

@@ -5,13 +5,17 @@ from dataclasses import dataclass
 from sidecars.replication.control.fence import FenceReport
 from sidecars.replication.control.start import PeerView
 from sidecars.replication.record import HaRecord, HaRole
-from sidecars.replication.standby.follower import FollowerProgress
+from sidecars.replication.standby.follower_progress import FollowerProgress
 from sidecars.replication.states import HaState
-from tiphys.errors import CallError
+from tiphys.errors import CallError, SurroundingsError
 
 
 class RefusedRoleChangeError(CallError):
     """The state is unchanged."""
+
+
+class UnknownOutcomeError(SurroundingsError):
+    """It may have happened, or may happen yet: whoever asked looks at both sides before anything else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,13 +33,11 @@ def objections(
 ) -> list[str]:
     """What a force overrides, and nothing but a force."""
     found = []
-    if peer is not None and not peer.problem and peer.is_active:
+    if serves(peer, record):
         found.append(
             "still replicating from peer: it is reachable and active; `tiphys ha switchover` there loses nothing"
         )
-    # Nobody has served since this one did: it has all there is.
-    if record.served_epoch <= record.peer_epoch:
-        found += _behind(progress)
+    found += _behind(record, progress)
     if progress.held_deletions:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(progress.held_deletions.items()))
         found.append(f"deletions wait for `tiphys ha accept-deletions`: {kinds}")
@@ -44,7 +46,24 @@ def objections(
     return found
 
 
-def _behind(progress: FollowerProgress) -> list[str]:
+def serves(peer: PeerView | None, record: HaRecord | None) -> bool:
+    """Whether the peer is active. One of our own pair that turns us away says so too, over mutual TLS."""
+    if peer is None or not peer.is_active:
+        return False
+    told = peer.handshake
+    return not peer.problem or (told is not None and record is not None and told.pair == record.pair)
+
+
+def check_standing(word: Word, *, record: HaRecord, progress: FollowerProgress) -> None:
+    """Once more when nothing is written any more: a stream may have begun since the question was asked."""
+    if not word.force and (found := _behind(record, progress)):
+        raise RefusedRoleChangeError("; ".join(found))
+
+
+def _behind(record: HaRecord, progress: FollowerProgress) -> list[str]:
+    # Nobody has served since this one did: it has all there is. A peer of argocd-agent's serves under no epoch.
+    if record.served_epoch > record.peer_epoch and not progress.follows_argocd_agent:
+        return []
     if not progress.synced_once:
         missing = "an unknown number" if progress.missing < 0 else str(progress.missing)
         return [f"the first sync is not complete: {missing} of its objects are missing"]
@@ -52,11 +71,21 @@ def _behind(progress: FollowerProgress) -> list[str]:
     if progress.seen > progress.applied:
         count = progress.seen - progress.applied
         found.append(f"{count} changes were seen and not applied: {figures(progress)}")
+    if progress.dead_letters:
+        found.append(f"{len(progress.dead_letters)} objects could not be written here: `tiphys ha status`")
+    elif progress.left_over:
+        found.append(
+            "before it restarted not everything could be written here, and nothing was compared since"
+        )
     differing = sorted(kind for kind, equal in progress.digests_equal.items() if not equal)
-    if differing:
+    if progress.follows_argocd_agent:
+        found.append("the primary is argocd-agent's, with which nothing can be compared")
+    elif differing:
         found.append(f"the last comparison found differences in {', '.join(differing)}")
     elif progress.compared_seconds is None:
         found.append("nothing was compared with the primary yet")
+    elif not progress.is_equal:
+        found.append("not every kind was compared with the primary yet")
     return found
 
 
@@ -78,7 +107,7 @@ def check_promotion(
             "can only promote from replicating or disconnected, with force also from syncing; this one is"
             f" {state}: see `tiphys ha resume`"
         )
-    if not record.pair:
+    if not record.pair and not progress.follows_argocd_agent:
         raise RefusedRoleChangeError(
             "this replica has never met its primary: there is nothing to promote; see `tiphys ha resume --bootstrap`"
         )

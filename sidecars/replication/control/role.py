@@ -1,6 +1,7 @@
 """What one principal of a pair is, and the steps between: each writes the record first and acts afterwards."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 from sidecars.delivery.timing import Timing
@@ -9,7 +10,7 @@ from sidecars.replication.control.parts import ActivePart, PrincipalFacts, Repli
 from sidecars.replication.control.promotion import RefusedRoleChangeError
 from sidecars.replication.handshake import Handshake
 from sidecars.replication.metrics import EPOCH, STATE, TRANSITIONS
-from sidecars.replication.record import HaRecord, HaRole, RecordStore
+from sidecars.replication.record import HandoverStep, HaRecord, HaRole, RecordStore
 from sidecars.replication.states import HaState, StateDetail, is_allowed
 from tiphys import logs
 
@@ -43,11 +44,15 @@ class PairRole:
         self._gate = gate
         self.timing = timing
         self._new_id = new_id
-        self._announce = announce
+        self.announce = announce
         self.state, self.detail = HaState.RECOVERING, StateDetail.NONE
         self.reason = "starting"
         self.record: HaRecord | None = None
         gate.state = self.state.value
+        for each in HaState:
+            STATE.labels(
+                each.value
+            )  # there from the start: "nobody is active" is a sum of zeros, not of nothing
         STATE.labels(self.state.value).set(1)
 
     @property
@@ -100,16 +105,26 @@ class PairRole:
             first.changed(who=who, why=why, what="bootstrap", now=self.timing.now())
         )
         await self.start_serving()
-        await self._announce("Active", f"first active of a pair: {why}")
+        await self.announce("Active", f"first active of a pair: {why}")
 
     async def start_standby(self, reason: str, *, peer: Handshake | None) -> None:
         if self.record is None:
-            first = HaRecord(pair="", principal=self.facts.principal, role=HaRole.STANDBY, epoch=0)
+            first = HaRecord(
+                pair="",
+                principal=self.facts.principal,
+                role=HaRole.STANDBY,
+                epoch=0,
+                peer_address=self.facts.peer_address,
+            )
             self.record = await self.records.create(
                 first.changed(who=OURSELVES, why=reason, what="first start as replica", now=self.timing.now())
             )
+            await self.announce("Standby", f"first start as replica: {reason}")
         elif self.record.role is not HaRole.STANDBY:
             await self.become_standby(who=OURSELVES, why=reason, what="restarted as standby", peer=peer)
+        if self.has_diverged:
+            await self.follow(StateDetail.DIVERGED, reason)
+            return
         self.show(HaState.DISCONNECTED if self.has_been_whole else HaState.SYNCING, reason=reason)
         await self.replica.start()
 
@@ -117,6 +132,12 @@ class PairRole:
     def has_been_whole(self) -> bool:
         """It finished a sync once, or was active itself."""
         return self.replica.progress().synced_once or self.held_record().served_epoch > 0
+
+    @property
+    def has_diverged(self) -> bool:
+        """It has served, another has served since, and no comparison with that one was equal yet."""
+        record = self.held_record()
+        return 0 < record.served_epoch < record.peer_epoch and not self.replica.progress().is_equal
 
     # Serving, and not.
 
@@ -142,45 +163,76 @@ class PairRole:
             served_epoch=epoch,
             history=self._new_id(),
             holding=record.holding if holding is None else holding,
+            released=record.released if holding is None else (),
+            step=HandoverStep.NONE,
+            token={},
         )
         await self.start_serving()
-        await self._announce("Active", f"{what} under epoch {epoch}: {why}")
+        await self.announce("Active", f"{what} under epoch {epoch}: {why}")
+
+    async def serve_on(self, *, who: str, why: str, what: str) -> None:
+        """As before a change of role that came to nothing: replicas go on where they are."""
+        record = self.held_record()
+        if self.source.current_log() is None:
+            await self.serve(record.served_epoch, who=who, why=why, what=what)
+            return
+        await self.note(who=who, why=why, what=what, role=HaRole.ACTIVE, step=HandoverStep.NONE, token={})
+        await self.announce("Active", f"{what}: {why}")
+        await self.start_agents()
 
     async def claim_epoch(self, *, who: str, why: str, what: str, figures: str) -> None:
-        """From now on the fence is open, and nobody else of the pair can raise the same epoch."""
+        """From now on nobody else of the pair can raise the same epoch. Whoever followed
+        argocd-agent's primary has no pair yet, and begins one.
+        """
         record = self.held_record()
+        if not record.pair:
+            record = replace(record, pair=self._new_id(), parity=1)
         await self.note(
             who=who,
             why=why,
             what=what,
             figures=figures,
             role=HaRole.PROMOTING,
+            pair=record.pair,
+            parity=record.parity,
             epoch=record.next_epoch,
         )
 
     async def start_serving(self) -> None:
         record = self.held_record()
         await self.replica.adopt()
-        await self.active.start(epoch=record.served_epoch, pair=record.pair, promoted=record.holding)
+        await self._start_active(record)
         await self.source.start(epoch=record.served_epoch, history=record.history)
         self.show(HaState.ACTIVE)
 
     async def stop_agents(self, reason: str) -> None:
         """Replicas are served on, until `source` stops."""
         self.show(HaState.DISCONNECTED, StateDetail.DEMOTING, reason)
+        await self.replica.stop()  # what a promotion began may still be at work
         await self.active.stop(reason=f"not accepting connections in state {self.state}")
 
     async def start_agents(self) -> None:
-        record = self.held_record()
-        await self.active.start(epoch=record.served_epoch, pair=record.pair, promoted=record.holding)
+        await self.replica.adopt()
+        await self._start_active(self.held_record())
         self.show(HaState.ACTIVE)
+
+    async def _start_active(self, record: HaRecord) -> None:
+        await self.active.start(epoch=record.served_epoch, pair=record.pair, promoted=record.holding)
+        for agent in record.released:
+            self.active.release(agent)
 
     async def stop_serving(self, reason: str) -> None:
         await self.stop_agents(reason)
         await self.source.stop()
 
     async def become_standby(
-        self, *, who: str, why: str, what: str, peer: Handshake | None = None, step: str = ""
+        self,
+        *,
+        who: str,
+        why: str,
+        what: str,
+        peer: Handshake | None = None,
+        step: HandoverStep = HandoverStep.NONE,
     ) -> None:
         record = self.held_record()
         await self.note(
@@ -189,14 +241,18 @@ class PairRole:
             what=what,
             role=HaRole.STANDBY,
             step=step,
+            token={},
             peer=peer.principal if peer else record.peer,
+            peer_address=self.facts.peer_address,
             peer_epoch=max(record.peer_epoch, peer.epoch if peer else 0),
         )
-        await self._announce("Standby", f"{what}, epoch {record.epoch}: {why}")
+        await self.announce("Standby", f"{what}, epoch {record.epoch}: {why}")
 
     async def note_peer(self, peer: Handshake) -> None:
         """A replica joins the pair of the first primary that it meets, and claims the epochs that it does not."""
         record = self.held_record()
+        # A switchover from here was taken, whether or not the answer came.
+        ended = {"step": HandoverStep.NONE, "token": {}} if peer.epoch > record.served_epoch else {}
         await self.note(
             who=OURSELVES,
             why=f"the peer is {peer.state}",
@@ -204,7 +260,9 @@ class PairRole:
             pair=record.pair or peer.pair,
             parity=1 - peer.parity if record.parity is None else record.parity,
             peer=peer.principal,
+            peer_address=self.facts.peer_address,
             peer_epoch=max(record.peer_epoch, peer.epoch),
+            **ended,
         )
 
     async def note(self, *, who: str, why: str, what: str, **fields: Any) -> None:
@@ -212,6 +270,13 @@ class PairRole:
         record = self.held_record()
         self.record = await self.records.change(
             record.changed(who=who, why=why, what=what, now=self.timing.now(), **fields)
+        )
+
+    async def note_refusal(self, *, who: str, why: str, times: int) -> None:
+        """Of a token; nothing else changes."""
+        record = self.held_record()
+        self.record = await self.records.change(
+            record.refused(who=who, why=why, now=self.timing.now(), times=times)
         )
 
     def is_news(self, peer: Handshake) -> bool:
@@ -229,4 +294,4 @@ class PairRole:
 
     async def follow(self, detail: StateDetail, reason: str) -> None:
         self.show(HaState.DISCONNECTED, detail, reason)
-        await self.replica.start()
+        await self.replica.start(diverged=detail is StateDetail.DIVERGED)

@@ -31,7 +31,6 @@ class HaSettings:
     """Of a principal of argocd-agent's, which tells its state nowhere else."""
     allowed_clients: frozenset[str] = frozenset()
     restart_policy: RestartPolicy = RestartPolicy.WAIT
-    initial_ack_seconds: float = 300.0
     admin_port: int | None = ADMIN_PORT
     """0: one that the system chooses; None: nobody is listened to."""
     admin_auth: str = ""

@@ -46,15 +46,19 @@ def decide(
     *,
     principal: str,
     handed_over: bool,
+    waits_when_interrupted: bool = True,
 ) -> Decision:
     """`peer` is None where none is configured. `handed_over`: another replica of this principal was seen at work
     less than a lease ago.
     """
     if record is None:
         return _first(settings, peer, principal=principal)
+    if record.gave_no_token:
+        # Not by what another replica did a moment ago: an operator may have promoted the peer, who saw a standby here.
+        return _again(record, settings, peer, handed_over=False)
     if record.role is HaRole.STANDBY:
         return Decision(Start.STANDBY, "the record says standby")
-    if record.role is HaRole.PROMOTING:
+    if record.role is HaRole.PROMOTING and waits_when_interrupted:
         return Decision(
             Start.WAIT,
             f"a promotion to epoch {record.epoch} was interrupted: `tiphys ha promote` finishes it,"
@@ -98,10 +102,14 @@ def _first(settings: HaSettings, peer: PeerView | None, *, principal: str) -> De
 
 
 def _again(record: HaRecord, settings: HaSettings, peer: PeerView | None, *, handed_over: bool) -> Decision:
+    told_here = "a switchover from here gave no token" if record.gave_no_token else "the record says active"
+    # One of argocd-agent's has no epoch by which this one would hear of its promotion later.
+    if peer is not None and not peer.problem and peer.handshake is None and peer.is_active:
+        return Decision(Start.STANDBY, "the peer is active")
     if handed_over:
         return Decision(Start.ACTIVE, "another replica of this principal was active a moment ago")
     if peer is None:
-        return Decision(Start.ACTIVE, "the record says active, and there is no peer")
+        return Decision(Start.ACTIVE, f"{told_here}, and there is no peer")
     if peer.problem:
         if settings.restart_policy is RestartPolicy.ACTIVE:
             return Decision(
@@ -109,7 +117,7 @@ def _again(record: HaRecord, settings: HaSettings, peer: PeerView | None, *, han
             )
         return Decision(
             Start.WAIT,
-            f"the record says active under epoch {record.epoch}, and whether the peer was promoted since is not"
+            f"{told_here} under epoch {record.epoch}, and whether the peer was promoted since is not"
             f" known ({peer.problem}): `tiphys ha resume` where it was not",
         )
     if peer.differences:
@@ -128,4 +136,4 @@ def _again(record: HaRecord, settings: HaSettings, peer: PeerView | None, *, han
             "the peer is argocd-agent's and does not tell its state: name its --ha-peer-health-url, or"
             " `tiphys ha resume`",
         )
-    return Decision(Start.ACTIVE, "the record says active, and the peer is not")
+    return Decision(Start.ACTIVE, f"{told_here}, and the peer is not active")

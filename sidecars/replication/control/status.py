@@ -1,10 +1,12 @@
 """A pair as one of its principals sees it, for people and for programs."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, is_dataclass, replace
 from typing import Any
 
 from sidecars.replication.control.controller import HaController
+from sidecars.replication.report import AGENT_LINES, PeerReport
+from sidecars.replication.standby.follower_progress import FollowerProgress
 from sidecars.replication.states import HaState
 
 VERSION = 1
@@ -12,6 +14,8 @@ VERSION = 1
 AUDIT_LINES = 10
 # Of objects held back; the count tells the rest.
 HELD_LINES = 1000
+# Of dead letters, with 300 characters of reason each: a gRPC client takes 4 MiB.
+DEAD_LETTER_LINES = 200
 
 
 def status(controller: HaController) -> dict[str, Any]:
@@ -32,10 +36,11 @@ def status(controller: HaController) -> dict[str, Any]:
         "fenced": controller.fence_report.stands,
         "fence_problem": controller.fence_report.problem,
         "connected_agents": role.active.connected if active else 0,
+        "agents": [asdict(each) for each in role.active.agents()[:AGENT_LINES]] if active else [],
         "sequence": role.source.last_sequence if active else role.replica.progress().applied,
         "replicas": [_told(each) for each in role.source.replicas()] if active else [],
-        "digests": dict(role.source.digests()) if active else {},
-        "replication": None if active else _told(role.replica.progress()),
+        "digests": dict(role.source.digests()),
+        "replication": None if active else _replication(role.replica.progress()),
         "peer": _peer(controller),
         "held_count": len(held),
         "held": [asdict(each) for each in held[:HELD_LINES]],
@@ -43,11 +48,45 @@ def status(controller: HaController) -> dict[str, Any]:
     }
 
 
+def report(controller: HaController) -> PeerReport:
+    """What the peer shows of this principal."""
+    role, progress = controller.role, controller.role.replica.progress()
+    if role.state is HaState.ACTIVE:
+        return PeerReport(
+            detail=role.detail.value,
+            sequence=role.source.last_sequence,
+            lag_events=max((each.lag_events for each in role.source.replicas()), default=0),
+            digests=role.source.digests(),
+            connected_agents=role.active.connected,
+            agents=role.active.agents()[:AGENT_LINES],
+        )
+    return PeerReport(
+        detail=role.detail.value,
+        sequence=progress.applied,
+        lag_events=max(0, progress.seen - progress.applied),
+        digests=role.source.digests(),
+    )
+
+
+def _replication(progress: FollowerProgress) -> dict[str, Any]:
+    letters = progress.dead_letters
+    told: dict[str, Any] = _told(replace(progress, dead_letters=()))
+    return told | {
+        "dead_letter_count": len(letters),
+        "dead_letters": [
+            {key: getattr(letter, key) for key in ("kind", "namespace", "name", "reason")}
+            for letter in letters[:DEAD_LETTER_LINES]
+        ],
+    }
+
+
 def _peer(controller: HaController) -> dict[str, Any]:
     view, address = controller.view, controller.settings.peer_address
     if view is None:
         return {"address": address, "reachable": False, "problem": "" if not address else "not asked yet"}
-    age = None if controller.asked_at is None else controller.timing.monotonic() - controller.asked_at
+    now = controller.timing.monotonic()
+    reported = controller.report
+    age = None if controller.asked_at is None else now - controller.asked_at
     told = view.handshake
     return {
         "address": address,
@@ -60,6 +99,10 @@ def _peer(controller: HaController) -> dict[str, Any]:
         "epoch": told.epoch if told else 0,
         "history": told.history if told else "",
         "argocd_agent": told is None and not view.problem,
+        "report": None if reported is None else _told(reported),
+        "reported_seconds": None
+        if controller.reported_at is None
+        else round(now - controller.reported_at, 1),
     }
 
 

@@ -4,22 +4,33 @@ was done is undone where the replica cannot follow in time.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 from sidecars.replication.control.controller import HaController
 from sidecars.replication.control.handover import HandoverToken, digest_of
-from sidecars.replication.control.promotion import RefusedRoleChangeError, Word
+from sidecars.replication.control.promotion import RefusedRoleChangeError, UnknownOutcomeError, Word
+from sidecars.replication.handshake import Handshake
 from sidecars.replication.peer import PeerRefusedError, PeerUnreachableError
 from sidecars.replication.primary.source import ReplicaStatus
-from sidecars.replication.record import HaRole
+from sidecars.replication.record import HandoverStep
 from sidecars.replication.states import HaState, StateDetail
 from tiphys import logs
 from tiphys.errors import TiphysError
 
-# For the replica to have everything; else it is undone.
+# For the replica to have everything once agents are stopped, fence included; else it is undone.
 REACH_SECONDS = 60.0
+# Of all steps where nothing lags: one to three on the machines that it was tried on.
+USUAL_SECONDS = 2.0
 # A peer that was given the token promotes itself within a few seconds, or says no.
 TAKE_OVER_SECONDS = 60.0
+# Where its answer was lost, to hear from it that it serves.
+SEEN_SECONDS = 10.0
+# To record that it is undone; nobody serves meanwhile.
+UNDO_SECONDS = 20.0
+RETRY_SECONDS = 1.0
+# More than it has steps: nobody waits for whoever listens.
+MAX_LINES = 16
 
 log = logs.get_logger()
 
@@ -40,56 +51,82 @@ class Switchover:
         self._controller = controller
         self._parts = parts
 
-    def plan(self) -> list[str]:
+    async def plan(self) -> list[str]:
         """What would happen; raises RefusedRoleChangeError where it cannot."""
-        replica, peer = self._checked()
+        replica, peer = await self._checked()
         behind = f"{replica.lag_events} events, {replica.lag_bytes} bytes, {replica.lag_seconds:.1f} s behind"
+        seconds = replica.lag_seconds + USUAL_SECONDS
         return [
+            f"nobody serves agents for about {seconds:.0f} s",
             f"stop agents, write what they have told ({self._controller.role.active.connected} connected)",
             f"replica {replica.identity} reaches the last sequence: it is {behind}",
             "this cluster's fence closes: from then on nobody writes here",
-            f"{peer} promotes itself with a token for exactly this state",
+            f"where the two take longer than {REACH_SECONDS:.0f} s, all is undone",
+            f"{peer} promotes itself with a token for exactly this state; {TAKE_OVER_SECONDS:.0f} s at most",
             "this one follows",
         ]
 
     async def run(self, word: Word) -> AsyncIterator[str]:
-        """A line per step."""
+        """A line per step. Whoever listens may leave: it goes on to its end, or to where it is undone."""
+        lines: asyncio.Queue[str | None] = asyncio.Queue(MAX_LINES)
+        change = self._controller.begin_change(self._run(word, lines.put_nowait), name="switchover")
+        change.add_done_callback(lambda _: lines.put_nowait(None))
+        while (line := await lines.get()) is not None:
+            yield line
+        if change.cancelled():
+            raise UnknownOutcomeError(
+                "this principal ended in the middle of it: its record decides when it starts"
+            )
+        change.result()
+
+    async def _run(self, word: Word, tell: Callable[[str], None]) -> None:
         controller, role = self._controller, self._controller.role
         async with controller.turn():
-            replica, peer = self._checked()
-            yield "agents are stopped, what they have told is being written"
-            await role.note(who=word.who, why=word.why, what="switchover begun", step="draining")
-            await role.stop_agents("a switchover")
+            replica, peer = await self._checked()
+            await role.note(who=word.who, why=word.why, what="switchover begun", step=HandoverStep.DRAINING)
+            tell("agents are stopped, what they have told is being written")
             try:
-                await self._reached(replica.identity)
-                yield "the replica has everything"
-                await role.become_standby(
-                    who=word.who, why=word.why, what="switchover: closed to writers", step="fenced"
-                )
-                await controller.prove_fence()
-                await self._parts.settled()
-                await self._reached(replica.identity)
-                token = self._token(peer)
-                await role.note(
-                    who=word.who,
-                    why=word.why,
-                    what="switchover: token given",
-                    step="handing over",
-                    token=asdict(token),
-                )
-                yield f"nobody writes here any more; sequence {token.sequence} is the last"
+                await role.stop_agents("a switchover")
+                async with asyncio.timeout(REACH_SECONDS):
+                    token = await self._closed(replica.identity, peer, word, tell)
             except (TiphysError, TimeoutError) as error:
-                await self._undo(word, str(error) or "the replica did not get there in time")
-                raise
+                reason = str(error) or f"the replica did not have everything within {REACH_SECONDS:.0f} s"
+                await self._undo(word, reason)
+                raise RefusedRoleChangeError(f"all is undone: {reason}") from error
+            tell(f"nobody writes here any more; sequence {token.sequence} is the last")
             epoch = await self._given(token, word)
             await role.source.stop()
-            await role.note(who=word.who, why=word.why, what="switchover done", step="", token={})
+            try:
+                await role.note(
+                    who=word.who, why=word.why, what="switchover done", step=HandoverStep.NONE, token={}
+                )
+            except TiphysError as error:  # it is noted with the peer's epoch, when that is
+                log.warning("the switchover is done, and not recorded yet", **{logs.ERROR: str(error)})
             await role.follow(StateDetail.NONE, "handed over")
-            yield f"the peer is active under epoch {epoch}; this one follows"
+            tell(f"the peer is active under epoch {epoch}; this one follows")
 
-    async def _reached(self, identity: str) -> None:
-        async with asyncio.timeout(REACH_SECONDS):
-            await self._controller.role.source.reached(identity)
+    async def _closed(
+        self, identity: str, peer: str, word: Word, tell: Callable[[str], None]
+    ) -> HandoverToken:
+        """Nobody writes here any more, and the replica has everything."""
+        controller, role = self._controller, self._controller.role
+        await role.source.reached(identity)
+        tell("the replica has everything")
+        await role.become_standby(
+            who=word.who, why=word.why, what="switchover: closed to writers", step=HandoverStep.FENCED
+        )
+        await controller.prove_fence()
+        await self._parts.settled()
+        await role.source.reached(identity)
+        token = self._token(peer)
+        await role.note(
+            who=word.who,
+            why=word.why,
+            what="switchover: token given",
+            step=HandoverStep.HANDING_OVER,
+            token=asdict(token),
+        )
+        return token
 
     def _token(self, taker: str) -> HandoverToken:
         role, record = self._controller.role, self._controller.role.held_record()
@@ -102,6 +139,7 @@ class Switchover:
             history=record.history,
             sequence=role.source.last_sequence,
             digest=digest_of(role.source.digests()),
+            holding=record.holding,
         )
 
     async def _given(self, token: HandoverToken, word: Word) -> int:
@@ -113,41 +151,76 @@ class Switchover:
             await self._undo(word, str(error))
             raise RefusedRoleChangeError(f"the peer refused, and all is undone: {error}") from error
         except (PeerUnreachableError, TimeoutError) as error:
+            log.warning("the peer was given the token", **{logs.ERROR: logs.describe(error)})
+            epoch = await self._seen(token.epoch)
+            if epoch is not None:
+                return epoch
             role = self._controller.role
             await role.source.stop()
             await role.follow(StateDetail.NONE, "the peer was given the token and has not answered")
-            raise RefusedRoleChangeError(
+            raise UnknownOutcomeError(
                 "the peer was given the token and has not answered: this one is a standby now. Look at both sides;"
                 " promote one of them"
             ) from error
 
-    async def _undo(self, word: Word, reason: str) -> None:
-        role = self._controller.role
-        log.warning("the switchover is undone", **{logs.REASON: reason})
-        record = role.held_record()
-        await role.note(
-            who=word.who,
-            why=reason,
-            what="switchover undone",
-            role=HaRole.ACTIVE if record.served_epoch >= record.epoch else record.role,
-            step="",
-            token={},
-        )
-        await role.start_agents()
+    async def _seen(self, given: int) -> int | None:
+        """The epoch under which the peer says that it serves, where it says so soon: only an answer was lost then."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SEEN_SECONDS):
+                while True:
+                    view = await self._controller.ask()
+                    told = view.handshake if view else None
+                    if told is not None and told.state is HaState.ACTIVE and told.epoch > given:
+                        return told.epoch
+                    await asyncio.sleep(RETRY_SECONDS)
+        return None
 
-    def _checked(self) -> tuple[ReplicaStatus, str]:
+    async def _undo(self, word: Word, reason: str) -> None:
+        """The peer serves by no token of this one. What cannot be recorded in time is settled later, by the record."""
+        controller, role = self._controller, self._controller.role
+        log.warning("the switchover is undone", **{logs.REASON: reason})
+        until = asyncio.get_running_loop().time() + UNDO_SECONDS
+        while True:
+            try:
+                # What was written last may have arrived without an answer.
+                role.record = await role.records.read() or role.record
+                view = await controller.ask()
+                if view is None or not self._is_passed(view.handshake):
+                    await role.serve_on(who=word.who, why=reason, what="switchover undone")
+                    return
+                break
+            except TiphysError as error:
+                if asyncio.get_running_loop().time() >= until:
+                    raise UnknownOutcomeError(
+                        f"{reason}; and it is not undone yet, which goes on: {error}. Look at `tiphys ha status`"
+                    ) from error
+                log.warning("the switchover cannot be undone yet", **{logs.ERROR: str(error)})
+            await asyncio.sleep(RETRY_SECONDS)
+        raise UnknownOutcomeError(f"{reason}; and the peer was promoted meanwhile: this one will follow it")
+
+    def _is_passed(self, peer: Handshake | None) -> bool:
+        return peer is not None and peer.epoch > self._controller.role.held_record().served_epoch
+
+    async def _checked(self) -> tuple[ReplicaStatus, str]:
+        """The peer is whoever answers at its address, not any replica that was heard."""
         controller, role = self._controller, self._controller.role
         if role.state is not HaState.ACTIVE:
             raise RefusedRoleChangeError(f"a switchover begins where it is active; this one is {role.state}")
-        view = controller.view
-        if view is None or view.problem or view.handshake is None:
+        view = await controller.ask()
+        if view is None or view.problem:
             words = view.problem if view else "no peer is configured"
             raise RefusedRoleChangeError(f"the peer cannot be asked: {words}")
+        if view.handshake is None:
+            raise RefusedRoleChangeError(
+                "the peer is argocd-agent's, which takes no token: `tiphys ha demote` here, then"
+                " `argocd-agentctl ha promote` there"
+            )
         if view.handshake.state is not HaState.REPLICATING:
             raise RefusedRoleChangeError(f"the peer is {view.handshake.state}, not replicating")
-        connected = [each for each in role.source.replicas() if each.connected]
-        if not connected:
-            raise RefusedRoleChangeError("no replica is connected")
+        peer = view.handshake.principal
+        replica = next((each for each in role.source.replicas() if each.principal == peer), None)
+        if replica is None:
+            raise RefusedRoleChangeError("no replica is connected: the peer has no stream from here")
         if not controller.fence_report.stands:
             raise RefusedRoleChangeError(f"this cluster is not fenced: {controller.fence_report.problem}")
-        return connected[0], view.handshake.principal
+        return replica, peer

@@ -5,20 +5,19 @@ forgets at each restart what it had: what is gone is kept here until it has ackn
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
-import orjson
-
 from argocd import names
-from argocd.agents.identity import source_uid
-from argocd.agents.replication import replicated_copy
 from argocd.agents.vocabulary import Message, Target
-from argocd.reading import mapping, text
-from kube.store import Object
+from argocd.reading import text
+from kube import queries
+from kube.errors import ApiError
+from kube.resources import SECRETS
+from kube.store import Object, Store
 from sidecars.replication import metrics
 from sidecars.replication.kinds import (
     APPLICATION,
@@ -30,10 +29,13 @@ from sidecars.replication.kinds import (
     ReplicatedKind,
 )
 from sidecars.replication.objects import ReplicatedObjects
+from sidecars.replication.primary.go_deletions import UnacknowledgedDeletions
+from sidecars.replication.primary.go_objects import go_object, go_resource
 from sidecars.replication.primary.log import LogEntry, ReplicationLog, TruncatedError
 from sidecars.wire.envelopes import to_cloudevent
 from sidecars.wire.errors import MalformedError
 from sidecars.wire.events import object_event
+from sidecars.wire.generated.cloudevents_pb2 import CloudEvent
 from sidecars.wire.generated.replication_pb2 import (
     AgentState,
     ConfirmMissingResourceResult,
@@ -50,7 +52,7 @@ FIRST_ACK_SECONDS = 300.0
 """As argocd-agent: it writes a snapshot one object after the other before it says a word."""
 MAX_SNAPSHOT_BYTES = 4 << 20
 """What a Go client takes in one message."""
-MOST_GONE = 10_000
+LIST_SECONDS = 20.0
 BATCH_BYTES = 256 << 10
 
 _TARGETS: Mapping[str, Target] = {
@@ -95,13 +97,14 @@ class SnapshotTooLargeError(SurroundingsError):
 
 @dataclass(slots=True)
 class _GoReplica:
+    gone: UnacknowledgedDeletions
     number: int = 0
     """Of the last event that it was sent."""
     acknowledged: int = 0
     stream: "GoReplicaStream | None" = None
     """The newest: one that lingers would use up its numbers."""
-    gone: OrderedDict[ObjectKey, tuple[int, Object]] = field(default_factory=OrderedDict)
-    """What it may still have: the number under which it was told so, 0 before, and the last stored object."""
+    repositories: set[ObjectKey] = field(default_factory=set)
+    """Those that it was told of: it has them still when no agent does any more."""
 
 
 class GoReplicas:
@@ -109,16 +112,21 @@ class GoReplicas:
         self,
         objects: ReplicatedObjects,
         *,
+        store: Store,
         current_log: Callable[[], ReplicationLog | None],
         routing: GoRouting,
         principal_uid: str,
         now: Callable[[], datetime],
+        holding: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`holding`: since a promotion, what this primary does not know may be the last creations of the old one."""
         self._objects = objects
+        self._store = store
         self._current_log = current_log
         self._routing = routing
         self._principal_uid = principal_uid
         self._now = now
+        self._holding = holding
         self._replicas: dict[str, _GoReplica] = {}
         objects.listen(self._changed)
 
@@ -132,11 +140,16 @@ class GoReplicas:
 
     def _changed(self, key: ObjectKey, copy: Object | None, former: Object | None) -> None:
         for replica in self._replicas.values():
-            replica.gone.pop(key, None)
+            replica.gone.discard(key)
             if copy is None and former is not None and key.kind in _TARGETS:
-                replica.gone[key] = (0, former)
-                if len(replica.gone) > MOST_GONE:
-                    replica.gone.popitem(last=False)
+                agents = self._agents_of(key, former)
+                if not agents and key in replica.repositories:
+                    agents = [""]  # nobody's any more, but the replica has it
+                if agents:
+                    replica.gone.add(key, former, agents)
+
+    def _replica(self, identity: str) -> _GoReplica:
+        return self._replicas.setdefault(identity, _GoReplica(UnacknowledgedDeletions(identity)))
 
     # The stream.
 
@@ -144,10 +157,9 @@ class GoReplicas:
         replication_log = self._current_log()
         if replication_log is None:
             raise SurroundingsError("nothing is replicated from here now")
-        replica = self._replicas.setdefault(identity, _GoReplica())
+        replica = self._replica(identity)
         cursor, replica.stream = replication_log.last, stream
-        # Its first word acknowledges a snapshot, which tells of nothing that is gone.
-        replica.gone = OrderedDict((key, (0, former)) for key, (_, former) in replica.gone.items())
+        replica.gone.begin()
         try:
             first = await self._first_word(stream)
             if first is not None:
@@ -169,24 +181,27 @@ class GoReplicas:
     ) -> None:
         try:
             async with asyncio.TaskGroup() as group:
-                sending = group.create_task(self._send_all(replica, stream, replication_log, cursor))
+                tasks = (
+                    group.create_task(self._send_all(replica, stream, replication_log, cursor)),
+                    group.create_task(_until_overflow(replica.gone)),
+                )
                 while (acknowledged := await stream.receive()) is not None:
                     self._note(replica, acknowledged)
-                sending.cancel()
+                for task in tasks:
+                    task.cancel()
         except* (SurroundingsError, MalformedError) as errors:
             raise SurroundingsError(str(errors.exceptions[0])) from None
 
     def _note(self, replica: _GoReplica, acknowledged: int) -> None:
         """The same again and lower ones are usual."""
         replica.acknowledged = min(max(replica.acknowledged, acknowledged), replica.number)
-        for key in [key for key, (number, _) in replica.gone.items() if 0 < number <= replica.acknowledged]:
-            del replica.gone[key]
+        replica.repositories.difference_update(replica.gone.acknowledge(replica.acknowledged))
 
     async def _send_all(
         self, replica: _GoReplica, stream: GoReplicaStream, replication_log: ReplicationLog, cursor: int
     ) -> None:
-        for key, (_, former) in list(replica.gone.items()):
-            await self._send_gone(replica, stream, key, former)
+        for key in replica.gone:
+            await self._send_gone(replica, stream, key)
         while True:
             await replication_log.grown(cursor)
             try:
@@ -202,28 +217,34 @@ class GoReplicas:
         if entry.key.kind not in _TARGETS:
             return  # GPG keys and clusters are in snapshots only
         item = self._objects.get(entry.key)
-        if item is not None:
-            await self._send(replica, stream, Message.SPEC_UPDATE, entry.key, item)
-        elif entry.key in replica.gone:
-            await self._send_gone(replica, stream, entry.key, replica.gone[entry.key][1])
+        if item is None:
+            await self._send_gone(replica, stream, entry.key)
+            return
+        agents = self._agents_of(entry.key, item)
+        if agents and entry.key.kind == REPOSITORY.name:
+            replica.repositories.add(entry.key)
+        event = self._event(Message.SPEC_UPDATE, entry.key, go_object(item))
+        await self._send(replica, stream, event, agents)
 
-    async def _send_gone(
-        self, replica: _GoReplica, stream: GoReplicaStream, key: ObjectKey, former: Object
-    ) -> None:
-        await self._send(replica, stream, Message.DELETE, key, former)
-        if key in replica.gone:
-            replica.gone[key] = (replica.number, former)
+    async def _send_gone(self, replica: _GoReplica, stream: GoReplicaStream, key: ObjectKey) -> None:
+        deletion = replica.gone.get(key)
+        if deletion is None:
+            return
+        event = self._event(Message.DELETE, key, deletion.item)
+        await self._send(replica, stream, event, deletion.agents)
+        deletion.number = replica.number
+
+    def _event(self, message: Message, key: ObjectKey, item: Mapping[str, Any]) -> CloudEvent:
+        target = _TARGETS[key.kind]
+        return to_cloudevent(
+            object_event(message, target=target, obj=item, principal_uid=self._principal_uid)
+        )
 
     async def _send(
-        self, replica: _GoReplica, stream: GoReplicaStream, message: Message, key: ObjectKey, item: Object
+        self, replica: _GoReplica, stream: GoReplicaStream, event: CloudEvent, agents: Iterable[str]
     ) -> None:
         """Once for each agent that has it."""
-        event = to_cloudevent(
-            object_event(
-                message, target=_TARGETS[key.kind], obj=_go_object(item), principal_uid=self._principal_uid
-            )
-        )
-        for agent in self._agents_of(key, item):
+        for agent in agents:
             if replica.stream is not stream:
                 raise SurroundingsError("another stream of this replica has begun")
             replica.number += 1
@@ -250,15 +271,19 @@ class GoReplicas:
 
     def snapshot(self, identity: str) -> ReplicationSnapshot:
         """Raises SnapshotTooLargeError."""
-        replica = self._replicas.setdefault(identity, _GoReplica())
+        replica = self._replica(identity)
+        replica.repositories = {
+            key for key in replica.repositories if key in replica.gone or self._objects.get(key) is not None
+        }
         by_agent: dict[str, list[Resource]] = {name: [] for name, _ in self._routing.agents()}
         for _, item in self._objects.items(APPLICATION):
-            by_agent.setdefault(self._routing.agent_of(item), []).append(_resource("Application", item))
-        for _, item in self._objects.items(REPOSITORY):
+            by_agent.setdefault(self._routing.agent_of(item), []).append(go_resource("Application", item))
+        for key, item in self._objects.items(REPOSITORY):
             for agent in self._routing.agents_of_repository(item):
-                by_agent.setdefault(agent, []).append(_resource("Repository", item))
+                by_agent.setdefault(agent, []).append(go_resource("Repository", item))
+                replica.repositories.add(key)
         home = self._objects.scope.namespace
-        projects = [_resource("AppProject", item) for _, item in self._objects.items(PROJECT)]
+        projects = [go_resource("AppProject", item) for _, item in self._objects.items(PROJECT)]
         by_agent.setdefault(home, []).extend(projects)
         modes = {**dict(self._routing.agents()), home: "autonomous"}
         snapshot = ReplicationSnapshot(
@@ -279,15 +304,21 @@ class GoReplicas:
 
     def _principal_resources(self) -> Iterator[Resource]:
         for _, item in self._objects.items(APPLICATION_SET):
-            yield _resource("ApplicationSet", item)
+            yield go_resource("ApplicationSet", item)
         for _, item in self._objects.items(CLUSTER):
             if text(item, "metadata", "labels", names.SELF_REGISTERED_CLUSTER):
-                yield _resource("ClusterSecret", item)
+                yield go_resource("ClusterSecret", item)
 
-    def confirm(
+    async def confirm(
         self, identity: str, request: ConfirmMissingResourcesRequest
     ) -> ConfirmMissingResourcesResponse:
-        """Of what is replicated only, and of the agent's own: whoever asks for any other Secret learns nothing."""
+        """Of what is replicated only, and of the agent's own: whoever asks for any other Secret learns nothing.
+
+        It deletes what it is told to be deleted, asks again about what is unknown.
+        """
+        secrets = (
+            await self._secrets() if any(each.kind == "Repository" for each in request.resources) else None
+        )
         number = self.number(identity) or 0
         results = []
         for asked in request.resources:
@@ -295,10 +326,28 @@ class GoReplicas:
                 reason = f"the sequence has moved on to {number}"
                 results.append(ConfirmMissingResourceResult(resource=asked, status="unknown", reason=reason))
             else:
-                results.append(self._confirm(asked, request.agent_name))
+                replica = self._replicas.get(identity)
+                results.append(self._confirm(asked, request.agent_name, replica, secrets))
         return ConfirmMissingResourcesResponse(results=results)
 
-    def _confirm(self, asked: Resource, agent: str) -> ConfirmMissingResourceResult:
+    async def _secrets(self) -> frozenset[str] | None:
+        """The names of all that there are, of whatever sort; None where nobody can tell."""
+        found: set[str] = set()
+        listing = queries.pages(
+            self._store, SECRETS, namespace=self._objects.scope.namespace, metadata_only=True
+        )
+        try:
+            async with asyncio.timeout(LIST_SECONDS), aclosing(listing) as pages:
+                async for page in pages:
+                    found.update(text(item, "metadata", "name") for item in page)
+        except (ApiError, TimeoutError) as error:
+            log.warning("missing repositories are not confirmed", **{logs.ERROR: str(error) or "no answer"})
+            return None
+        return frozenset(found)
+
+    def _confirm(
+        self, asked: Resource, agent: str, replica: _GoReplica | None, secrets: frozenset[str] | None
+    ) -> ConfirmMissingResourceResult:
         kind = _KINDS.get(asked.kind)
         if kind is None or not asked.name:
             return ConfirmMissingResourceResult(
@@ -310,41 +359,22 @@ class GoReplicas:
             if kind is not APPLICATION and asked.namespace != self._objects.scope.namespace:
                 reason = "not a replicated resource"
                 return ConfirmMissingResourceResult(resource=asked, status="unknown", reason=reason)
+            if self._holding() and (replica is None or key not in replica.gone):
+                reason = "not known here since a promotion: `tiphys ha release` lets it go"
+                return ConfirmMissingResourceResult(resource=asked, status="unknown", reason=reason)
+            if kind is REPOSITORY and (secrets is None or asked.name in secrets):
+                reason = (
+                    "a Secret of that name is no repository" if secrets else "the API server does not tell"
+                )
+                return ConfirmMissingResourceResult(resource=asked, status="unknown", reason=reason)
             return ConfirmMissingResourceResult(resource=asked, status="deleted")
         if agent not in self._agents_of(key, item):
             reason = f"not of agent {agent}"
             return ConfirmMissingResourceResult(resource=asked, status="unknown", reason=reason)
-        return ConfirmMissingResourceResult(resource=_resource(asked.kind, item), status="exists")
+        return ConfirmMissingResourceResult(resource=go_resource(asked.kind, item), status="exists")
 
 
-def _resource(kind: str, item: Object) -> Resource:
-    return Resource(
-        name=text(item, "metadata", "name"),
-        namespace=text(item, "metadata", "namespace"),
-        kind=kind,
-        uid=source_uid(item),
-        data=orjson.dumps(_go_object(item)),
-    )
-
-
-def _go_object(item: Object) -> dict[str, Any]:
-    """As it is stored but for what a Go replica stumbles over: a deletion that it cannot write, our marks, tokens. Its
-    uid is the one that agents know.
-    """
-    copy = replicated_copy(item)
-    metadata = {
-        **copy["metadata"],
-        "uid": source_uid(item),
-        "resourceVersion": text(item, "metadata", "resourceVersion"),
-        "annotations": {
-            key: word
-            for key, word in mapping(copy, "metadata", "annotations").items()
-            if key != names.SOURCE_UID and not key.startswith("tiphys.dev/")
-        },
-    }
-    return {
-        **copy,
-        "apiVersion": item.get("apiVersion", ""),
-        "kind": item.get("kind", ""),
-        "metadata": metadata,
-    }
+async def _until_overflow(gone: UnacknowledgedDeletions) -> None:
+    """It comes back with the list of what it has, of which it is told what is gone."""
+    await gone.overflowed.wait()
+    raise SurroundingsError("the replica has not acknowledged too many deletions")

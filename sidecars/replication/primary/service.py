@@ -1,7 +1,7 @@
 """argocd-agent's Replication service, on the port of the agents: who calls, whether it may, and what it is told."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 
 import grpc
@@ -15,6 +15,7 @@ from sidecars.replication.handshake import Handshake, differences
 from sidecars.replication.messages import PrimaryMessage, ReplicaMessage, ReplicaStart
 from sidecars.replication.primary.go_replica import GoReplicas, SnapshotTooLargeError
 from sidecars.replication.primary.source import ReplicaRefusedError, ReplicationSource
+from sidecars.replication.report import PeerReport
 from sidecars.wire.auth.caller import Caller, caller_of
 from sidecars.wire.errors import MalformedError
 from sidecars.wire.generated.replication_pb2 import (
@@ -28,6 +29,10 @@ from tiphys import logs
 from tiphys.errors import SurroundingsError
 
 SERVICE = "replicationapi.Replication"
+RECHECK_SECONDS = 2.0
+"""A stream lives for months: whoever loses its authority, or its certificate its time, loses it within this."""
+GO_PAUSE_SECONDS = 1.0
+"""Before a replica of argocd-agent's is turned away: it is back at once, a thousand times a second."""
 
 log = logs.get_logger()
 
@@ -65,8 +70,10 @@ class ReplicationService:
         access: CallerAccess,
         monotonic: Callable[[], float],
         go_replicas: GoReplicas | None = None,
+        report: Callable[[], PeerReport] = PeerReport,
     ) -> None:
-        """`go_replicas`: where replicas of argocd-agent are served too."""
+        """`go_replicas`: where replicas of argocd-agent are served too. `report`: what a peer is told of us."""
+        self._report = report
         self._source = source
         self._go_replicas = go_replicas
         self._controller = controller
@@ -83,13 +90,15 @@ class ReplicationService:
         return [grpc.method_handlers_generic_handler(SERVICE, calls)]
 
     async def _status(self, _request: bytes, context: Any) -> bytes:
-        async def answer(identity: str, _caller: Caller) -> bytes:
+        async def answer(identity: str, caller: Caller) -> bytes:
+            is_ours = Handshake.of(caller.metadata) is not None
             replicas, go = self._source.replicas(), self._go_replicas
             number = go.number(identity) if go is not None else None
             return ReplicationStatus(
                 current_sequence_num=self._source.last_sequence if number is None else number,
                 pending_events=max((replica.lag_events for replica in replicas), default=0),
                 connected_replicas=len(replicas) + (len(go) if go is not None else 0),
+                report=self._report().encoded() if is_ours else b"",
             ).SerializeToString()
 
         return await self._answered(context, answer, call="Status", in_every_state=True)
@@ -106,7 +115,7 @@ class ReplicationService:
                 asked = ConfirmMissingResourcesRequest.FromString(request)
             except DecodeError as error:
                 raise MalformedError("not the message of this call") from error
-            return self._go().confirm(identity, asked).SerializeToString()
+            return (await self._go().confirm(identity, asked)).SerializeToString()
 
         return await self._answered(context, answer, call="ConfirmMissingResources")
 
@@ -122,15 +131,32 @@ class ReplicationService:
             if START_KEY not in caller.metadata:
                 go = self._go()
                 await context.send_initial_metadata(self._controller.handshake.metadata())
-                await go.serve(identity, GrpcGoReplicaStream(context))
+                await self._while_trusted(caller, go.serve(identity, GrpcGoReplicaStream(context)))
                 return b""
             start = _start(caller)
             self._source.resumes(start)
             await context.send_initial_metadata(self._controller.handshake.metadata())
-            await self._source.serve(identity, caller.address, GrpcPrimaryStream(context), start)
+            stream, theirs = GrpcPrimaryStream(context), Handshake.of(caller.metadata)
+            serving = self._source.serve(
+                identity, caller.address, stream, start, principal=theirs.principal if theirs else ""
+            )
+            await self._while_trusted(caller, serving)
             return b""
 
         await self._answered(context, serve, call="Subscribe")
+
+    async def _while_trusted(self, caller: Caller, serving: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(serving, name="replica")
+        try:
+            while not (await asyncio.wait({task}, timeout=RECHECK_SECONDS))[0]:
+                await self._access.check(caller)
+            task.result()
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+            if not task.cancelled():
+                task.exception()  # it has ended for another reason, which nobody may ask for any more
 
     async def _answered(
         self,
@@ -163,6 +189,8 @@ class ReplicationService:
         finally:
             context.set_trailing_metadata(self._controller.handshake.metadata())
         self._note(caller, refusal, call=call)
+        if Handshake.of(caller.metadata) is None and refusal.code is grpc.StatusCode.FAILED_PRECONDITION:
+            await asyncio.sleep(GO_PAUSE_SECONDS)
         await context.abort(refusal.code, refusal.message, tuple(self._controller.handshake.metadata()))
         raise refusal  # never reached: aborting raises
 

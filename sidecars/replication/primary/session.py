@@ -28,6 +28,7 @@ from sidecars.replication.messages import (
     SnapshotEnd,
     checksum,
     encode,
+    encode_counts,
     encode_items,
 )
 from sidecars.replication.objects import ReplicatedObjects
@@ -107,6 +108,8 @@ class ReplicaSession:
         if self.is_behind or not start.whole:
             self._resync.set()
         self._number = 0
+        self._turn = asyncio.Lock()
+        """To wait for room: in the order in which they came."""
         self._sending = asyncio.Lock()
         self._sent_bytes = 0
         self._taken = 0
@@ -119,7 +122,7 @@ class ReplicaSession:
 
     async def run(self) -> None:
         if self.is_behind:
-            await self._send(PrimaryWord.BEHIND, sequence=self.sent)
+            await self._tell_behind()
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(work, name=name)
@@ -159,8 +162,16 @@ class ReplicaSession:
         self, word: PrimaryWord, *, sequence: int | None = None, up_to: int = 0, payload: bytes = b""
     ) -> int:
         """Returns the sequence up to which everything has been sent, which is also the message's unless told."""
-        async with self._sending:
+        if not payload:  # needs no room: a word of progress must not wait for a replica that cannot write
+            return await self._send_now(word, sequence=sequence, up_to=up_to)
+        async with self._turn:
             await self._wait_for_room(len(payload))
+            return await self._send_now(word, sequence=sequence, up_to=up_to, payload=payload)
+
+    async def _send_now(
+        self, word: PrimaryWord, *, sequence: int | None, up_to: int, payload: bytes = b""
+    ) -> int:
+        async with self._sending:
             self.sent = max(self.sent, up_to)
             self._number += 1
             self._sent_bytes += len(payload)
@@ -177,6 +188,10 @@ class ReplicaSession:
             )
         metrics.SENT_BYTES.inc(len(payload))
         return sent
+
+    async def _tell_behind(self) -> None:
+        counts = encode_counts(self._objects.counts())
+        await self._send(PrimaryWord.BEHIND, sequence=self.sent, payload=counts)
 
     def _completed(self) -> int:
         if not self._is_syncing and self.sent >= self._incomplete_until:
@@ -206,7 +221,7 @@ class ReplicaSession:
                 log.warning("a replica is behind the log and is compared", **{logs.REASON: str(error)})
                 self.sent = self._log.last
                 self.is_behind = self._is_syncing = True
-                await self._send(PrimaryWord.BEHIND, sequence=self.sent)
+                await self._tell_behind()
                 self._resync.set()
                 continue
             last = entries[-1].sequence

@@ -43,6 +43,8 @@ class ReplicaStatus:
     compared_seconds: float | None = None
     """Since the last comparison."""
     held_deletions: Mapping[str, int] = field(default_factory=dict)
+    principal: str = ""
+    """The id that it gives itself; `identity` is its certificate's."""
 
 
 class ReplicaRefusedError(CallError):
@@ -54,6 +56,7 @@ class _Replica:
     identity: str
     address: str
     session: ReplicaSession
+    principal: str
     task: "asyncio.Task[None] | None" = None
 
 
@@ -109,7 +112,9 @@ class ReplicationSource:
 
     # Replicas.
 
-    async def serve(self, identity: str, address: str, stream: PrimaryStream, start: ReplicaStart) -> None:
+    async def serve(
+        self, identity: str, address: str, stream: PrimaryStream, start: ReplicaStart, *, principal: str = ""
+    ) -> None:
         """One stream, to its end; a second one of the same replica ends the first."""
         replication_log = self._log
         if replication_log is None:
@@ -128,7 +133,7 @@ class ReplicationSource:
             limits=self._limits,
         )
         (metrics.RESUMES if resumes else metrics.RESYNCS).inc()
-        replica = self._replicas[identity] = _Replica(identity, address, session)
+        replica = self._replicas[identity] = _Replica(identity, address, session, principal)
         replica.task = asyncio.get_running_loop().create_task(_ran(session), name=f"replica {identity}")
         replica.task.add_done_callback(_fetch)
         self._joined.set()
@@ -223,6 +228,7 @@ class ReplicationSource:
             digests_equal=dict(session.equal),
             compared_seconds=None if session.compared_at is None else now - session.compared_at,
             held_deletions=dict(session.held),
+            principal=replica.principal,
         )
 
     async def reached(self, identity: str) -> None:

@@ -3,14 +3,14 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from argocd.agents.replication import copy_digest, local_copy, replicated_copy
 from argocd.reading import sequence, text, value
-from kube.errors import BadRequestError, InvalidError, NotFoundError
+from kube.errors import ApiError, BadRequestError, InvalidError, NotFoundError
 from kube.store import Object, Store
 from sidecars.delivery.outcomes import DeliveryVerdict, judge
 from sidecars.delivery.timing import Backoff, Timing
@@ -19,6 +19,7 @@ from sidecars.replication import metrics
 from sidecars.replication.kinds import APPLICATION_SET, BY_NAME, ObjectKey, ReplicatedKind, is_of
 from sidecars.replication.messages import ReplicatedItem
 from sidecars.replication.objects import ReplicatedObjects
+from sidecars.replication.standby.dead_letters import UnwrittenObject, is_secret, reason_of
 from sidecars.replication.standby.progress import Progress, Token
 from tiphys import logs
 from tiphys.errors import ObjectError
@@ -31,21 +32,10 @@ RETRIED_BYTES = 16 << 20
 """Of objects whose write failed and that are kept to be tried again; beyond that the primary waits."""
 SEEN_SECONDS = 10.0
 """Until our own writes are back by the watch."""
-MESSAGE_LENGTH = 300
+OVERHEAD_BYTES = 256
+"""Of something to be written besides its object."""
 
 log = logs.get_logger()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnwrittenObject:
-    """A dead letter: why a standby does not have an object as its primary has it."""
-
-    kind: str
-    namespace: str
-    name: str
-    reason: str
-    digest: bytes = field(default=b"", repr=False)
-    """Of what the API server found invalid: the same once more would be, too."""
 
 
 @dataclass(slots=True)
@@ -56,17 +46,20 @@ class _Work:
 
     @property
     def size(self) -> int:
-        return len(self.item.body or b"")
+        return OVERHEAD_BYTES + len(self.item.body or b"")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplySettings:
-    """The last two are safeguards; a test switches one off to see that it is needed."""
+    """The last three are safeguards; a test switches one off to see that it is needed."""
 
     workers: int = WORKERS
+    retried_bytes: int = RETRIED_BYTES
     may_create_namespace: Callable[[str], bool] = lambda _namespace: False
     keeps_order: bool = True
     acknowledges_after_write: bool = True
+    skips_equal: bool = True
+    """What is here already is not written again."""
 
 
 class Applier:
@@ -89,12 +82,16 @@ class Applier:
         self._timing = timing
         self._unwritten = unwritten
         self._settings = settings
+        self._compared: dict[ObjectKey, UnwrittenObject] = {}
+        """Dead letters when the comparison under way began."""
         self._seen: dict[ObjectKey, int] = {}
         self._waiting: dict[ObjectKey, _Work] = {}
         self._busy: set[ObjectKey] = set()
         self._ready: deque[ObjectKey] = deque()
         self._retried_bytes = 0
         self._timers: dict[ObjectKey, asyncio.TimerHandle] = {}
+        self._rest: asyncio.TimerHandle | None = None
+        """While it is set the API server is left alone."""
         self._written: dict[ReplicatedKind, str] = {}
         self._deleted: dict[ObjectKey, str] = {}
         self._owners: dict[str, str] = {}
@@ -107,14 +104,21 @@ class Applier:
         """Nothing is written any more once this returns."""
         self._closing = True
         self._unlisten()
-        for timer in self._timers.values():
+        for timer in (*self._timers.values(), *([self._rest] if self._rest is not None else ())):
             timer.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    def forget_older(self, sequence: int) -> None:
+    def begin_comparison(self, sequence: int) -> None:
         """Nothing that is older than this comes any more: no need to remember what was newer."""
+        self._compared = dict(self._unwritten)
         self._seen = {key: seen for key, seen in self._seen.items() if seen > sequence}
+
+    def found_equal(self, kind: str) -> None:
+        """What had not been written when the comparison began is not wanted any more."""
+        for key, letter in self._compared.items():
+            if key.kind == kind and self._unwritten.get(key) is letter:
+                del self._unwritten[key]
 
     # What is to be written.
 
@@ -143,7 +147,7 @@ class Applier:
 
     def _pump(self) -> None:
         """As many writes under way as may be."""
-        while self._ready and len(self._tasks) < self._settings.workers and not self._closing:
+        while self._ready and self._may_write:
             key = self._ready.popleft()
             work = self._waiting.pop(key, None)
             if work is None:
@@ -153,6 +157,22 @@ class Applier:
             task = asyncio.get_running_loop().create_task(self._work(work), name=f"write {key.text}")
             self._tasks.add(task)
             task.add_done_callback(self._ended)
+
+    @property
+    def _may_write(self) -> bool:
+        return self._rest is None and len(self._tasks) < self._settings.workers and not self._closing
+
+    def _leave_alone(self, seconds: float) -> None:
+        """Whoever turned one away for so long would turn the next one away, too."""
+        loop = asyncio.get_running_loop()
+        if self._rest is not None:
+            seconds = max(seconds, self._rest.when() - loop.time())
+            self._rest.cancel()
+        self._rest = loop.call_later(seconds, self._go_on)
+
+    def _go_on(self) -> None:
+        self._rest = None
+        self._pump()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -181,6 +201,8 @@ class Applier:
 
     def _failed(self, work: _Work, error: Exception) -> None:
         key, verdict = work.item.key, judge(error)
+        if isinstance(error, ApiError) and error.retry_after > 0:
+            self._leave_alone(error.retry_after)
         operation = "delete" if work.item.body is None else "upsert"
         metrics.REPLICATION_ERRORS.inc()
         metrics.ERRORS.inc()
@@ -193,14 +215,14 @@ class Applier:
             return
         work.attempts += 1
         if work.attempts == 1:
-            log.warning("a write is tried again", **_fields(key), **{logs.ERROR: _words(key, error)})
+            log.warning("a write is tried again", **_fields(key), **{logs.ERROR: reason_of(key, error)})
         self._keep(work)
         delay = RETRY.delay(work.attempts, self._timing.random)
         self._timers[key] = asyncio.get_running_loop().call_later(delay, self._offer, key)
 
     def _keep(self, work: _Work) -> None:
         self._waiting[work.item.key] = work
-        if self._retried_bytes + work.size <= RETRIED_BYTES:
+        if self._retried_bytes + work.size <= self._settings.retried_bytes:
             for token in work.tokens:
                 self._progress.release_room(token)
         self._retried_bytes += work.size
@@ -213,12 +235,16 @@ class Applier:
         key = work.item.key
         invalid = isinstance(error, InvalidError | BadRequestError) and work.item.body is not None
         digest = copy_digest(orjson.loads(work.item.body or b"")) if invalid else b""
-        reason = _words(key, error)
+        reason = reason_of(key, error)
         self._unwritten[key] = UnwrittenObject(
             kind=key.kind, namespace=key.namespace, name=key.name, reason=reason, digest=digest
         )
-        log.error("dead letter", exc_info=error if crashed else None, **_fields(key), **{logs.REASON: reason})
+        # A traceback ends with the error's words, which may be those of a Secret.
+        told = error if crashed and not is_secret(key) else None
+        log.error("dead letter", exc_info=told, **_fields(key), **{logs.REASON: reason})
         metrics.DROPPED.inc()
+        if self._progress.is_behind:
+            metrics.SNAPSHOT_APPLY_ERRORS.inc()
         self._finish(work)
 
     # Writing.
@@ -256,7 +282,6 @@ class Applier:
     async def _settle(
         self, kind: ReplicatedKind, key: ObjectKey, copy: Object, wanted: Object, cached: Object | None
     ) -> Object | None:
-        digest = copy_digest(_without_status(kind, copy))
         leaving: list[Object] = []
 
         def decide(there: Object | None) -> Object | None:
@@ -265,8 +290,9 @@ class Applier:
                 return {**wanted, "apiVersion": kind.resource.api_version, "kind": kind.resource.kind}
             if not is_of(kind, there):
                 raise ObjectError("another object has its name: rename or delete that")
-            here = replicated_copy(there)
-            if copy_digest(_without_status(kind, here)) == digest and _owners(there) == _owners(wanted):
+            here, told = (copy_digest(_without_status(kind, each)) for each in (replicated_copy(there), copy))
+            equal = here == told and _owners(there) == _owners(wanted)
+            if equal and self._settings.skips_equal:
                 return None
             if value(there, "metadata", "deletionTimestamp") is not None:
                 leaving.append(there)
@@ -355,13 +381,6 @@ def _owners(item: Mapping[str, Any]) -> list[str]:
         for owner in sequence(item, "metadata", "ownerReferences")
         if text(owner, "kind") == APPLICATION_SET.resource.kind
     ]
-
-
-def _words(key: ObjectKey, error: Exception) -> str:
-    """What an API server says of a Secret may quote it."""
-    if BY_NAME[key.kind].resource.kind == "Secret" and not isinstance(error, ObjectError):
-        return type(error).__name__
-    return (str(error) or type(error).__name__)[:MESSAGE_LENGTH]
 
 
 def _fields(key: ObjectKey) -> dict[str, str]:

@@ -12,7 +12,7 @@ from sidecars.replication.envelopes import START_KEY, decode_primary, encode_rep
 from sidecars.replication.handshake import Handshake, differences
 from sidecars.replication.messages import PrimaryMessage, ReplicaMessage, ReplicaStart
 from sidecars.replication.peer import PeerAnswer
-from sidecars.replication.standby.go_primary import GoConnector, GoPrimaryStream
+from sidecars.replication.standby.go_primary import GoConnector, GoPrimaryStream, lost
 from sidecars.wire.capabilities import grouped
 from tiphys.errors import SurroundingsError
 
@@ -54,13 +54,13 @@ class GrpcReplicaStream:
         try:
             await self._call.write(encode_replica(message))
         except (grpc.RpcError, aio.BaseError, asyncio.InvalidStateError) as error:
-            raise _lost(error) from error
+            raise lost(error) from error
 
     async def receive(self) -> PrimaryMessage | None:
         try:
             raw = await self._call.read()
         except (grpc.RpcError, aio.BaseError, asyncio.InvalidStateError) as error:
-            raise _lost(error) from error
+            raise lost(error) from error
         return None if raw is aio.EOF else decode_primary(raw)
 
 
@@ -97,7 +97,7 @@ class GrpcConnector:
             raise SurroundingsError(f"the primary has not answered for {CONNECT_SECONDS:.0f} s") from error
         except aio.AioRpcError as error:
             self._hear(Handshake.of(grouped(error.trailing_metadata())))
-            raise _lost(error) from error
+            raise lost(error) from error
         self._hear(theirs)
         mine = self._controller.handshake
         if found := differences(mine, theirs):
@@ -112,11 +112,3 @@ class GrpcConnector:
         """Also what a refusal says: a higher epoch counts wherever it is told."""
         if theirs is not None and not differences(self._controller.handshake, theirs):
             self._controller.heard(theirs)
-
-
-def _lost(error: BaseException) -> SurroundingsError:
-    if isinstance(error, aio.AioRpcError):
-        words = f"{error.code().name}: {(error.details() or 'no answer')[:300]}"
-    else:
-        words = str(error)[:300] or "closed"
-    return SurroundingsError(f"the stream from the primary is lost: {words}")

@@ -2,12 +2,13 @@
 
 It has no epoch and no history, its sequence begins anew with each of its restarts, and it says in no call whether it is
 active: only its health page does. What it forwards are messages, not stored state; so an object that a message does not
-show as it is stored is asked for, a deletion counts once the primary confirms it, and nothing is deleted by absence.
+show as it is stored is asked for, a deletion counts once the primary confirms it, and nothing is deleted by absence: a
+copy that a snapshot lacks is asked about, and nothing but a copy.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import uuid4
@@ -18,6 +19,7 @@ import orjson
 from google.protobuf.message import DecodeError
 from grpc import aio
 
+from argocd.agents.identity import is_managed, source_uid
 from argocd.agents.project_copies import prefixed_name
 from argocd.agents.replication import replicated_copy
 from argocd.agents.vocabulary import Message, Target
@@ -25,6 +27,8 @@ from argocd.reading import text
 from kube.store import Object
 from sidecars.replication.kinds import APPLICATION, APPLICATION_SET, CLUSTER, PROJECT, REPOSITORY, ObjectKey
 from sidecars.replication.messages import (
+    MOST_ABSENT,
+    Absences,
     PrimaryMessage,
     PrimaryWord,
     ReplicaMessage,
@@ -57,7 +61,10 @@ CALL_SECONDS = 60.0
 TICK_SECONDS = 5.0
 """Between two words of progress where the primary says nothing; then what it could not confirm is asked again."""
 HEALTH_SECONDS = 5.0
-MAX_CHUNK = 1 << 20
+MOST_ASKED = 500
+"""Objects in one question: the answer, with those that exist, stays below 4 MiB."""
+HISTORY = "argocd-agent"
+"""What the name of each history of such a primary begins with."""
 
 _KINDS = {
     Target.APPLICATION: (APPLICATION, "Application"),
@@ -94,6 +101,14 @@ def health_page(url: str) -> HealthCheck:
             raise SurroundingsError(f"{url}: {error or 'no answer'}") from error
 
     return check
+
+
+def lost(error: BaseException) -> SurroundingsError:
+    if isinstance(error, aio.AioRpcError):
+        words = f"{error.code().name}: {(error.details() or 'no answer')[:300]}"
+    else:
+        words = str(error)[:300] or "closed"
+    return SurroundingsError(f"the stream from the primary is lost: {words}")
 
 
 class GoConnector:
@@ -145,7 +160,7 @@ class GoPrimaryStream:
         ask: Callable[[str, bytes, type[Any]], Awaitable[Any]],
         check: Callable[[], Awaitable[None]],
     ) -> None:
-        self.history = f"argocd-agent {uuid4()}"
+        self.history = f"{HISTORY} {uuid4()}"
         self._call = call
         self._objects = objects
         self._ask = ask
@@ -155,6 +170,9 @@ class GoPrimaryStream:
         self._said: deque[PrimaryMessage] = deque()
         self._unconfirmed: dict[ObjectKey, tuple[str, str]] = {}
         """Deletions that the primary has told of and not confirmed: the resource's kind and the agent."""
+        self._absent: dict[ObjectKey, str] = {}
+        """Copies that the snapshot lacks, and their resource's kind: whether they are gone is asked."""
+        self._present: dict[str, int] = {}
         self._acknowledged = -1
         self._reading: asyncio.Future[Any] | None = None
         self._ticks = 0
@@ -172,7 +190,7 @@ class GoPrimaryStream:
                 ReplicationAck(acked_sequence_num=message.acknowledged).SerializeToString()
             )
         except (grpc.RpcError, aio.BaseError, asyncio.InvalidStateError) as error:
-            raise SurroundingsError(f"the stream from the primary is lost: {error}") from error
+            raise lost(error) from error
 
     async def receive(self) -> PrimaryMessage | None:
         if self._said:
@@ -187,7 +205,7 @@ class GoPrimaryStream:
         try:
             raw = reading.result()
         except (grpc.RpcError, aio.BaseError, asyncio.InvalidStateError) as error:
-            raise SurroundingsError(f"the stream from the primary is lost: {error}") from error
+            raise lost(error) from error
         if raw is aio.EOF:
             return None
         await self._translate(ReplicatedEvent.FromString(raw))
@@ -200,6 +218,7 @@ class GoPrimaryStream:
         resources = [*snapshot.principal_resources]
         resources += [each for agent in snapshot.agents for each in agent.resources]
         items = [item for each in resources if (item := self._item(each)) is not None]
+        self._find_absent(resources)
         for kind in _BY_RESOURCE.values():
             of_kind = [item for item in items if item.key.kind == kind.name]
             running = RunningHash()
@@ -218,6 +237,20 @@ class GoPrimaryStream:
             return None
         body = orjson.dumps(replicated_copy(read_object(resource.data)))
         return ReplicatedItem(ObjectKey(kind.name, resource.namespace, resource.name), self._sequence, body)
+
+    def _find_absent(self, resources: list[Resource]) -> None:
+        """Of what some primary has sent before; what was made here, nobody else need know."""
+        told = {
+            ObjectKey(kind.name, each.namespace, each.name)
+            for each in resources
+            if (kind := _BY_RESOURCE.get(each.kind)) is not None
+        }
+        for kind, called in _KINDS.values():
+            self._present[kind.name] = sum(1 for key in told if key.kind == kind.name)
+            for key, item in self._objects.items(kind):
+                is_copy = is_managed(item) and source_uid(item) != text(item, "metadata", "uid")
+                if is_copy and key not in told:
+                    self._absent[key] = called
 
     # Events, in our words.
 
@@ -244,9 +277,10 @@ class GoPrimaryStream:
         namespace, name = text(item, "metadata", "namespace"), text(item, "metadata", "name")
         if inbound:
             # An agent's own names: where the principal keeps it follows from whose it is.
-            namespace = agent if kind is APPLICATION else self._objects.scope.namespace
+            namespace = self._objects.scope.home(kind, agent=agent, namespace=namespace)
             name = prefixed_name(agent, name) if kind is PROJECT else name
         key = ObjectKey(kind.name, namespace, name)
+        self._absent.pop(key, None)
         if not inbound and event.type in _STORED:
             self._unconfirmed.pop(key, None)
             return [self._stored(key, item)]
@@ -257,38 +291,88 @@ class GoPrimaryStream:
         if not inbound and event.type != Message.DELETE:
             return []
         self._unconfirmed[key] = (called, agent)
-        return await self._confirm(key)
+        return await self._confirm([key], agent=agent)
 
     def _stored(self, key: ObjectKey, item: Object) -> ReplicatedItem:
         return ReplicatedItem(key, self._sequence, orjson.dumps(replicated_copy(item)))
 
-    async def _confirm(self, key: ObjectKey) -> list[ReplicatedItem]:
-        """As the primary has it now; what it cannot tell is asked again."""
-        called, agent = self._unconfirmed[key]
+    async def _confirm(self, keys: Sequence[ObjectKey], *, agent: str) -> list[ReplicatedItem]:
+        """As the primary has them now; what it cannot tell is asked again."""
+        items: list[ReplicatedItem] = []
+        results = await self._confirmed({key: self._unconfirmed[key][0] for key in keys}, agent=agent)
+        for key, resource in results.items():
+            del self._unconfirmed[key]
+            item = ReplicatedItem(key, self._sequence, None) if resource is None else self._item(resource)
+            if item is not None:
+                items.append(item)
+        return items
+
+    async def _confirm_all(self) -> list[ReplicatedItem]:
+        """A question names one agent."""
+        by_agent: dict[str, list[ObjectKey]] = {}
+        for key, (_, agent) in self._unconfirmed.items():
+            by_agent.setdefault(agent, []).append(key)
+        return [
+            item
+            for agent, keys in by_agent.items()
+            for start in range(0, len(keys), MOST_ASKED)
+            for item in await self._confirm(keys[start : start + MOST_ASKED], agent=agent)
+        ]
+
+    async def _confirmed(
+        self, asked: Mapping[ObjectKey, str], *, agent: str = ""
+    ) -> dict[ObjectKey, Resource | None]:
+        """What the primary can tell: the object, or None where it is gone."""
         request = ConfirmMissingResourcesRequest(
             agent_name=agent,
             snapshot_sequence_num=self._sequence,
-            resources=[Resource(kind=called, namespace=key.namespace, name=key.name)],
+            resources=[
+                Resource(kind=called, namespace=key.namespace, name=key.name) for key, called in asked.items()
+            ],
         )
         answer = await self._ask(
             "ConfirmMissingResources", request.SerializeToString(), ConfirmMissingResourcesResponse
         )
-        result = answer.results[0] if len(answer.results) == 1 else None
-        if result is None or result.status not in {"exists", "deleted"}:
-            return []
-        del self._unconfirmed[key]
-        if result.status == "deleted":
-            return [ReplicatedItem(key, self._sequence, None)]
-        item = self._item(result.resource)
-        return [item] if item is not None else []
+        results: dict[ObjectKey, Resource | None] = {}
+        for result in answer.results:
+            kind = _BY_RESOURCE.get(result.resource.kind)
+            key = ObjectKey(kind.name if kind else "", result.resource.namespace, result.resource.name)
+            if key in asked and result.status in {"exists", "deleted"}:
+                results[key] = result.resource if result.status == "exists" else None
+        return results
+
+    async def _confirm_absent(self) -> None:
+        """Many of them wait for an operator, as after a comparison of ours."""
+        await self._check()
+        gone: dict[str, list[str]] = {}
+        asked = list(self._absent.items())
+        for start in range(0, len(asked), MOST_ASKED):
+            results = await self._confirmed(dict(asked[start : start + MOST_ASKED]))
+            for key, resource in results.items():
+                del self._absent[key]
+                if resource is None:
+                    gone.setdefault(key.kind, []).append(key.text)
+                elif (item := self._item(resource)) is not None:
+                    self._tell(PrimaryWord.ENTRIES, encode_items([item]))
+        for kind, names in gone.items():
+            for start in range(0, len(names), MOST_ABSENT):
+                absences = Absences(
+                    kind=kind,
+                    total=len(names),
+                    present=self._present[kind],
+                    names=names[start : start + MOST_ABSENT],
+                )
+                self._tell(PrimaryWord.ABSENT, encode(absences))
 
     async def _tick(self) -> None:
         """Nothing came: what is open is asked, and whether the primary is still one."""
         self._ticks += 1
-        items = [item for key in list(self._unconfirmed) for item in await self._confirm(key)]
+        items = await self._confirm_all()
         if items:
             self._tell(PrimaryWord.ENTRIES, encode_items(items), complete=True)
             return
+        if self._absent:
+            await self._confirm_absent()
         if self._ticks % 6 == 0:
             await self._check()
             status = await self._ask("Status", b"", ReplicationStatus)

@@ -35,6 +35,7 @@ class Progress:
         """The highest sequence that the primary has told of."""
         self.taken = 0
         self.changed = asyncio.Event()
+        """There is something to tell the primary: what was written, how much room there is, what waits."""
         self._behind_at = 0 if behind else -1
         self._synced: int | None = None
         self._marks: deque[tuple[int, int]] = deque()
@@ -91,10 +92,13 @@ class Progress:
         if self._pending.pop(token.order, None) is not None:
             self._parked[token.order] = token
             self.release_room(token)
+            self.changed.set()
             self._advance()
 
     def done(self, token: Token) -> None:
         parked = self._parked.pop(token.order, None)
+        if parked is not None:
+            self.changed.set()
         if parked is not None or self._pending.pop(token.order, None) is not None:
             self.release_room(token)
             self._advance()
@@ -125,6 +129,7 @@ class Progress:
         return next(iter(self._pending), self._orders + 1)
 
     def _advance(self) -> None:
+        before = self.applied, self.is_behind
         first = self._first()
         if self.is_behind and self._synced is not None and first > self._synced:
             self._behind_at, self._synced = -1, None
@@ -135,4 +140,5 @@ class Progress:
             self._barriers.remove(barrier)
             if not barrier[1].done():
                 barrier[1].set_result(None)
-        self.changed.set()
+        if (self.applied, self.is_behind) != before:
+            self.changed.set()

@@ -1,10 +1,13 @@
 """One stream from a primary: what it says is checked, written and acknowledged."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+import orjson
+
+from argocd.agents.replication import copy_digest
 from sidecars.delivery.comparison import ComparisonQuestion, answer
 from sidecars.delivery.timing import Timing
 from sidecars.replication import metrics
@@ -19,6 +22,7 @@ from sidecars.replication.messages import (
     RunningHash,
     decode_items,
     read_absences,
+    read_counts,
     read_kind_comparison,
     read_snapshot_end,
 )
@@ -26,6 +30,7 @@ from sidecars.replication.objects import ReplicatedObjects
 from sidecars.replication.standby.apply import Applier
 from sidecars.replication.standby.brakes import DeletionBrake
 from sidecars.replication.standby.progress import Progress, Token
+from sidecars.replication.standby.surplus import Surplus
 from sidecars.wire.errors import MalformedError
 from tiphys.errors import SurroundingsError
 
@@ -33,6 +38,10 @@ SILENCE_SECONDS = 30.0
 """A primary tells its progress every five seconds."""
 SETTLE_SECONDS = 30.0
 """For what came before a question to be written; a comparison is not held up for ever by one object."""
+TURNS_OF_A_WRITE = 2
+"""Of the event loop, until what a message brought is on its way to the API server: its task, and that of the request's
+body. Everything else comes after it.
+"""
 MOST_QUESTIONS = 64
 """Waiting for an answer: four of each kind."""
 
@@ -48,6 +57,14 @@ class Comparisons:
     equal: dict[str, bool] = field(default_factory=dict)
     at: datetime | None = None
     monotonic: float | None = None
+
+    @property
+    def is_equal(self) -> bool:
+        return all(self.equal.get(kind) is True for kind in BY_NAME)
+
+    def forget(self) -> None:
+        self.equal.clear()
+        self.at = self.monotonic = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +87,8 @@ class FollowingSession:
         applier: Applier,
         progress: Progress,
         comparisons: Comparisons,
+        surplus: Surplus,
+        notes_replaced: bool,
         timing: Timing,
         observe: Callable[[], None],
         safeguards: SessionSafeguards,
@@ -79,6 +98,11 @@ class FollowingSession:
         self._applier = applier
         self.progress = progress
         self._comparisons = comparisons
+        self._surplus = surplus
+        self._notes_replaced = notes_replaced
+        surplus.begin_stream()
+        self.counts: Mapping[str, int] = {}
+        """By kind: what the primary said it has, when the log was not enough."""
         self._timing = timing
         self._observe = observe
         self._safeguards = safeguards
@@ -96,6 +120,8 @@ class FollowingSession:
             while True:
                 message = await self._receive()
                 self._handle(message)
+                for _ in range(TURNS_OF_A_WRITE):
+                    await asyncio.sleep(0)
                 self._observe()
 
     async def _receive(self) -> PrimaryMessage:
@@ -123,7 +149,10 @@ class FollowingSession:
             case PrimaryWord.OBJECTS:
                 for item in self._put(message):
                     self._transfer.add(item)
+                    self._note_replaced(item)
             case PrimaryWord.BEHIND:
+                self.counts = read_counts(message.payload)
+                self.progress.arrive(len(message.payload), 0)
                 self.progress.fall_behind(message.sequence)
             case PrimaryWord.SYNCED:
                 self.progress.sync(message.sequence)
@@ -155,7 +184,16 @@ class FollowingSession:
         return items
 
     def _delete(self, key: ObjectKey, sequence: int, token: Token) -> None:
+        self._surplus.deleted(key)
         self._applier.put(ReplicatedItem(key, sequence, None), token)
+
+    def _note_replaced(self, item: ReplicatedItem) -> None:
+        """Until all is equal: what differs was written here after the other one was promoted, or there."""
+        here = self._objects.inventories[item.key.kind].get(item.key.text)
+        if here is None or not self._notes_replaced or self._comparisons.is_equal:
+            return
+        if here != copy_digest(orjson.loads(item.body or b"{}")):
+            self._surplus.replaced(item.key)
 
     def _complete(self, message: PrimaryMessage) -> None:
         completion = read_snapshot_end(message.payload)
@@ -178,7 +216,7 @@ class FollowingSession:
             raise MalformedError("a question about nothing, or too many at once")
         if question.round != self._round:
             self._round = question.round
-            self._applier.forget_older(message.sequence)
+            self._applier.begin_comparison(message.sequence)
         self.progress.arrive(len(message.payload), 0)
         self._questions.put_nowait(question)
 
@@ -205,6 +243,8 @@ class FollowingSession:
         verdict = read_kind_comparison(message.payload)
         self.progress.arrive(len(message.payload), 0)
         self.brake.compared(verdict.kind)
+        if verdict.equal:
+            self._applier.found_equal(verdict.kind)
         self._comparisons.equal[verdict.kind] = verdict.equal
         self._comparisons.at = self._timing.now()
         self._comparisons.monotonic = self._timing.monotonic()

@@ -52,6 +52,7 @@ from sidecars.wire.auth.methods import certificate_method
 from sidecars.wire.auth.trust import Trust
 from sidecars.wire.tls import ServerCredentials
 from tests.sidecars.wire import pki
+from tiphys import metrics
 
 ARGOCD = "argocd"
 SCOPE = ReplicationScope(namespace=ARGOCD, allowed_namespaces=("agent-*",))
@@ -166,9 +167,10 @@ class Listening:
         go_replicas: GoReplicas | None = None,
     ) -> None:
         material = certificate("primary")
+        self.trust = Trust(AUTHORITY.pem, now=lambda: datetime.now(UTC))
         access = ReplicationAccess(
             method=certificate_method("subject:CN=([^,]+)"),
-            trust=Trust(AUTHORITY.pem, now=lambda: datetime.now(UTC)),
+            trust=self.trust,
             allowed=allowed,
             is_agent=agents.__contains__,
         )
@@ -182,6 +184,10 @@ class Listening:
         self._credentials = ServerCredentials(material, require_client_certificate=True)
         self._server: Any = None
         self.port = 0
+
+    def swap(self, material: Material) -> None:
+        """What the next handshake sees."""
+        self._credentials.swap(material)
 
     async def start(self) -> None:
         self._server = aio.server(options=[("grpc.so_reuseport", 0)])
@@ -204,6 +210,7 @@ class Pair:
         limits: SessionLimits | None = None,
         log_bytes: int = 64 << 20,
         routing: GoRouting | None = None,
+        holding: Callable[[], bool] = lambda: False,
         **listening: Any,
     ) -> None:
         self.primary, self.standby = primary, standby
@@ -216,10 +223,12 @@ class Pair:
         if routing is not None:
             go_replicas = GoReplicas(
                 primary.objects,
+                store=primary.store,
                 current_log=self.source.current_log,
                 routing=routing,
                 principal_uid="principal-1",
                 now=primary.timing.now,
+                holding=holding,
             )
         self.listening = Listening(self.source, self.active, go_replicas=go_replicas, **listening)
         self.follower = self.new_follower()
@@ -281,6 +290,11 @@ async def until(holds: Callable[[], Any], *, seconds: float = PATIENCE) -> None:
 
 
 # Objects.
+
+
+def figure(name: str) -> float:
+    """A metric without labels, of this process."""
+    return metrics.REGISTRY.get_sample_value(name) or 0.0
 
 
 def application(name: str, *, revision: str = "HEAD", **fields: Any) -> Object:

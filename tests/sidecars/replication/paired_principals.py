@@ -3,7 +3,6 @@
 import sidecars.wire  # noqa: F401  isort: skip - grpc reads its ciphers when it is first imported
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -17,6 +16,7 @@ from kube.embedded import EmbeddedStore
 from kube.errors import ForbiddenError
 from kube.resources import CONFIG_MAPS
 from kube.store import Object, Resource, Store
+from scripts.ports import free_port
 from sidecars.replication.control.controller import HaController
 from sidecars.replication.control.promotion import Word
 from sidecars.replication.control.settings import HaSettings, PreferredRole
@@ -29,12 +29,6 @@ if TYPE_CHECKING:
 
 JO = Word(who="jo", why="a test")
 NAMES = {"a": "principal-a", "b": "principal-b"}
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 class FencedStore(EmbeddedStore):
@@ -65,6 +59,7 @@ class Region:
         self.peer: Region
         self.process: PrincipalProcess | None = None  # until it is started
         self.ha: dict[str, Any] = {}
+        self.serving: dict[str, Any] = {}
         self.settings: dict[str, Any] = {"allowed_namespaces": ("agent-*",)}
         self._task: asyncio.Task[None] | None = None
 
@@ -86,6 +81,17 @@ class Region:
         return role.reason if role.reason == "starting" else role.state.value
 
     async def start(self) -> None:
+        """Until it listens."""
+        await self.begin()
+        assert self.process is not None
+        assert self._task is not None
+        async with asyncio.timeout(PATIENCE):
+            while not self.process.listening.is_set():
+                if self._task.done():
+                    self._task.result()
+                await asyncio.sleep(0.01)
+
+    async def begin(self) -> None:
         pair = self.pki.authority.issue(
             LeafSubject(common_name=NAMES[self.name], dns_names=("localhost",)),
             now=datetime.now(UTC),
@@ -104,14 +110,9 @@ class Region:
             **self.ha,
         )
         self.process = processes.principal_process(
-            self.store, port=self.port, serving={"ha": ha}, **self.settings
+            self.store, port=self.port, serving={"ha": ha, **self.serving}, **self.settings
         )
         self._task = asyncio.ensure_future(self.process.run())
-        async with asyncio.timeout(PATIENCE):
-            while not self.process.listening.is_set():
-                if self._task.done():
-                    self._task.result()
-                await asyncio.sleep(0.01)
 
     async def stop(self) -> None:
         """As gracefully as SIGTERM."""
@@ -144,3 +145,10 @@ async def regions(a: Store, b: Store) -> AsyncIterator[tuple[Region, Region]]:
         yield one, two
     finally:
         await asyncio.gather(one.stop(), two.stop())
+
+
+async def following(one: Region, two: Region) -> None:
+    """Both are started, and the second has what the first has."""
+    await asyncio.gather(one.start(), two.start())
+    await one.until("active")
+    await two.until("replicating")

@@ -37,6 +37,7 @@ from tests.sidecars.replication.hubs import (
     application,
     create,
     embedded,
+    figure,
     until,
 )
 
@@ -193,6 +194,23 @@ async def test_a_snapshot_with_another_count_or_hash_counts_for_nothing_and_dele
         assert "mine" in await names_in(store)
         assert not follower.progress().synced_once
         assert primary.acknowledged == 0
+
+
+async def test_gaps_and_wrong_snapshots_are_counted() -> None:
+    counters = (
+        "argocd_agent_replication_client_sequence_gaps_total",
+        "argocd_agent_replication_client_snapshot_fetch_errors_total",
+    )
+    before = [figure(counter) for counter in counters]
+    one = item("a", 0)
+    gap = [replace(each, number=2) for each in said((PrimaryWord.OBJECTS, 0, objects(one)))]
+    wrong = said(
+        BEHIND, (PrimaryWord.OBJECTS, 0, objects(one)), (PrimaryWord.COMPLETE, 0, end_of(one, count=2))
+    )
+    primary = ScriptedPrimary(gap, wrong)
+    async with following(embedded(), primary):
+        await until(lambda: len(primary.starts) == 3)
+        assert [figure(counter) for counter in counters] == [count + 1 for count in before]
 
 
 async def test_a_snapshot_cut_in_the_middle_keeps_what_was_and_what_came_and_deletes_nothing() -> None:

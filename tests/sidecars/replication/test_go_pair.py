@@ -18,9 +18,10 @@ from kube import queries
 from kube.live import LiveStore
 from kube.resources import APP_PROJECTS, APPLICATION_SETS, APPLICATIONS
 from kube.store import Object, Resource
-from scripts.argocd_agent import BINARY, free_port, principal_arguments
+from scripts.argocd_agent import BINARY, principal_arguments
 from scripts.cluster.controlplane import Cluster
 from scripts.cluster.testing import Clusters
+from scripts.ports import free_port
 from sidecars.replication.kinds import ReplicationScope
 from sidecars.replication.standby.follower import Follower
 from sidecars.replication.standby.go_primary import GoConnector, health_page

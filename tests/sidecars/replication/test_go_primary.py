@@ -1,40 +1,30 @@
 """A primary of argocd-agent, followed: scripted, and once as recorded."""
 
+import asyncio
 import json
 from base64 import b64decode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import grpc
-import orjson
 import pytest
 from grpc import aio
 
 from argocd import names
+from argocd.agents.routing import AgentMapping
 from argocd.agents.vocabulary import Message, Target
 from kube import queries
 from kube.embedded import EmbeddedStore
 from kube.resources import APP_PROJECTS, APPLICATION_SETS, APPLICATIONS, SECRETS
+from sidecars.replication.kinds import ReplicationScope
 from sidecars.replication.standby.follower import Follower
 from sidecars.replication.standby.go_primary import GoConnector, health_page
 from sidecars.replication.states import HaState
-from sidecars.wire.envelopes import to_cloudevent
-from sidecars.wire.events import object_event
-from sidecars.wire.generated.replication_pb2 import (
-    AgentState,
-    ConfirmMissingResourceResult,
-    ConfirmMissingResourcesRequest,
-    ConfirmMissingResourcesResponse,
-    ReplicatedEvent,
-    ReplicationAck,
-    ReplicationSnapshot,
-    ReplicationStatus,
-    Resource,
-)
+from tests.sidecars import pair_in_memory
 from tests.sidecars.replication.hubs import (
     ARGOCD,
+    SCOPE,
     Hub,
     ScriptedController,
     application,
@@ -42,77 +32,23 @@ from tests.sidecars.replication.hubs import (
     embedded,
     until,
 )
+from tests.sidecars.replication.scripted_go_primary import (
+    ScriptedGoPrimary,
+    event,
+    resource,
+    snapshot_of,
+    stored,
+)
 from tiphys.errors import SurroundingsError
 
 RECORDING = Path(__file__).resolve().parents[4] / "shared" / "oracle" / "wire" / "replication.jsonl"
 
 
-class ScriptedGoPrimary:
-    """Answers as it is told; events go out once the replica has acknowledged the snapshot."""
-
-    def __init__(self, snapshot: bytes, *events: bytes) -> None:
-        self.snapshot = snapshot
-        self.events = list(events)
-        self.deleted: set[tuple[str, str]] = set()
-        self.exists: dict[tuple[str, str], Resource] = {}
-        self.acknowledged: list[int] = []
-        self.asked: list[tuple[str, str]] = []
-        self.state = "active"
-        self.sequence = 0
-        self.port = 0
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator["ScriptedGoPrimary"]:
-        server = aio.server()
-        calls = {
-            "Subscribe": grpc.stream_stream_rpc_method_handler(self._subscribe),
-            "GetSnapshot": grpc.unary_unary_rpc_method_handler(self._snapshot),
-            "Status": grpc.unary_unary_rpc_method_handler(self._status),
-            "ConfirmMissingResources": grpc.unary_unary_rpc_method_handler(self._confirm),
-        }
-        handler = grpc.method_handlers_generic_handler("replicationapi.Replication", calls)
-        server.add_generic_rpc_handlers((handler,))
-        self.port = server.add_insecure_port("127.0.0.1:0")
-        await server.start()
-        try:
-            yield self
-        finally:
-            await server.stop(0)
-
-    async def _subscribe(self, _requests: Any, context: Any) -> None:
-        first = await context.read()
-        self.acknowledged.append(ReplicationAck.FromString(first).acked_sequence_num)
-        for event in self.events:
-            await context.write(event)
-        while (raw := await context.read()) is not aio.EOF:
-            self.acknowledged.append(ReplicationAck.FromString(raw).acked_sequence_num)
-
-    async def _snapshot(self, _request: bytes, _context: Any) -> bytes:
-        return self.snapshot
-
-    async def _status(self, _request: bytes, _context: Any) -> bytes:
-        return ReplicationStatus(current_sequence_num=self.sequence).SerializeToString()
-
-    async def _confirm(self, raw: bytes, _context: Any) -> bytes:
-        request = ConfirmMissingResourcesRequest.FromString(raw)
-        results = []
-        for asked in request.resources:
-            key = (asked.kind, asked.name)
-            self.asked.append(key)
-            if key in self.exists:
-                results.append(ConfirmMissingResourceResult(resource=self.exists[key], status="exists"))
-            else:
-                status = "deleted" if key in self.deleted else "unknown"
-                results.append(ConfirmMissingResourceResult(resource=asked, status=status))
-        return ConfirmMissingResourcesResponse(results=results).SerializeToString()
-
-    async def health(self) -> str:
-        return self.state
-
-
 @asynccontextmanager
-async def following(store: EmbeddedStore, primary: ScriptedGoPrimary) -> AsyncIterator[Follower]:
-    async with primary.running(), Hub(store).running() as hub:
+async def following(
+    store: EmbeddedStore, primary: ScriptedGoPrimary, *, scope: ReplicationScope = SCOPE
+) -> AsyncIterator[Follower]:
+    async with primary.running(), Hub(store, scope=scope).running() as hub:
         channel = aio.insecure_channel(f"127.0.0.1:{primary.port}")
         connector = GoConnector(lambda: channel, objects=hub.objects, health=primary.health)
         controller = ScriptedController("two", HaState.SYNCING)
@@ -126,30 +62,8 @@ async def following(store: EmbeddedStore, primary: ScriptedGoPrimary) -> AsyncIt
             await channel.close()
 
 
-def stored(name: str, *, revision: str = "v1", **fields: Any) -> dict[str, Any]:
-    item = application(name, revision=revision, **fields)
-    item["metadata"].update({"namespace": "agent-a", "uid": f"uid-{name}", "resourceVersion": "1"})
-    return {"apiVersion": names.API_VERSION, "kind": "Application", **item}
-
-
-def resource(kind: str, item: dict[str, Any]) -> Resource:
-    metadata = item["metadata"]
-    return Resource(
-        kind=kind, namespace=metadata["namespace"], name=metadata["name"], data=orjson.dumps(item)
-    )
-
-
-def snapshot_of(*items: dict[str, Any], sequence: int = 7) -> bytes:
-    resources = [resource("Application", item) for item in items]
-    agent = AgentState(name="agent-a", mode="managed", resources=resources)
-    return ReplicationSnapshot(agents=[agent], last_sequence_num=sequence).SerializeToString()
-
-
-def event(number: int, message: Message, item: dict[str, Any], *, direction: str = "outbound") -> bytes:
-    told = object_event(message, target=Target.APPLICATION, obj=item)
-    return ReplicatedEvent(
-        event=to_cloudevent(told), agent_name="agent-a", direction=direction, sequence_num=number
-    ).SerializeToString()
+async def there(store: EmbeddedStore, condition: Callable[[dict[str, Any]], Any]) -> None:
+    await pair_in_memory.until(store, APPLICATIONS, condition, namespace="agent-a")
 
 
 async def applications(store: EmbeddedStore) -> dict[str, str]:
@@ -174,6 +88,22 @@ async def test_a_snapshot_and_the_events_after_it_are_written_and_then_acknowled
         assert primary.acknowledged[0] == 7
 
 
+async def test_a_status_is_written_where_applications_are_mapped_by_their_destination() -> None:
+    """Then an Application has the same namespace on both sides."""
+    store = embedded()
+    web = stored("web", status={"sync": {"status": "Synced"}})
+    told = event(8, Message.STATUS_UPDATE, web, direction="inbound", agent="agent-b")
+    primary = ScriptedGoPrimary(snapshot_of(stored("web")), told)
+    scope = ReplicationScope(
+        namespace=ARGOCD, allowed_namespaces=("agent-*",), mapped_by=AgentMapping.DESTINATION
+    )
+    async with following(store, primary, scope=scope):
+        await until(lambda: primary.acknowledged[-1:] == [8])
+        web = await store.get(APPLICATIONS, name="web", namespace="agent-a")
+        assert web["status"] == {"sync": {"status": "Synced"}}
+        assert primary.asked == []
+
+
 async def test_a_deletion_counts_once_the_primary_confirms_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sidecars.replication.standby.go_primary.TICK_SECONDS", 0.1)
     store = embedded()
@@ -187,6 +117,21 @@ async def test_a_deletion_counts_once_the_primary_confirms_it(monkeypatch: pytes
         primary.deleted.add(("Application", "web"))
         await until(lambda: primary.acknowledged[-1] == 8)
         assert await applications(store) == {"kept": "v1"}
+
+
+async def test_many_deletions_that_wait_are_asked_about_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sidecars.replication.standby.go_primary.TICK_SECONDS", 0.1)
+    monkeypatch.setattr("sidecars.replication.standby.go_primary.MOST_ASKED", 20)
+    many = [stored(f"app-{number}") for number in range(50)]
+    events = [event(8 + number, Message.DELETE, item) for number, item in enumerate(many)]
+    store, primary = embedded(), ScriptedGoPrimary(snapshot_of(*many), *events)
+    async with following(store, primary):
+        # Each when it comes; then together, as often as the primary cannot tell.
+        await until(lambda: len(primary.questions) >= 56)
+        assert primary.questions[:56] == [1] * 50 + [20, 20, 10] * 2
+        primary.deleted = {("Application", item["metadata"]["name"]) for item in many}
+        await until(lambda: primary.acknowledged[-1] == 57)
+        assert await applications(store) == {}
 
 
 async def test_a_refused_deletion_of_an_agent_deletes_nothing() -> None:
@@ -210,6 +155,81 @@ async def test_nothing_is_deleted_because_a_snapshot_lacks_it() -> None:
         await until(lambda: primary.acknowledged == [7])
         assert set(await applications(store)) == {"mine", "too", "web"}
         assert not follower.progress().is_complete  # nobody has compared anything: a promotion needs force
+
+
+async def test_a_copy_that_went_during_an_outage_is_asked_about_and_nothing_else_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sidecars.replication.standby.go_primary.TICK_SECONDS", 0.1)
+    store = embedded()
+    await create(store, APPLICATIONS, application("mine"), namespace="agent-a")
+    primary = ScriptedGoPrimary(snapshot_of(stored("web"), stored("gone"), stored("unsaid")))
+    async with following(store, primary):
+        await until(lambda: primary.acknowledged == [7])
+    # It was away meanwhile, and its numbers begin anew.
+    primary.snapshot, primary.deleted = snapshot_of(stored("web"), sequence=3), {("Application", "gone")}
+    primary.state = "replicating"
+    async with following(store, primary) as follower:
+        await until(lambda: "not active" in follower.progress().problem)
+        primary.state = "active"
+        await until(lambda: primary.acknowledged[-1:] == [3])
+        await there(store, lambda found: set(found) == {"mine", "unsaid", "web"})
+        assert ("Application", "mine") not in primary.asked
+
+
+async def test_many_copies_that_went_during_an_outage_wait_for_an_operator(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sidecars.replication.standby.go_primary.TICK_SECONDS", 0.1)
+    store = embedded()
+    many = [stored(f"app-{number}") for number in range(40)]
+    primary = ScriptedGoPrimary(snapshot_of(stored("web"), *many))
+    async with following(store, primary):
+        await until(lambda: primary.acknowledged == [7])
+    primary.snapshot = snapshot_of(stored("web"), sequence=8)
+    primary.deleted = {("Application", item["metadata"]["name"]) for item in many}
+    async with following(store, primary) as follower:
+        await until(lambda: follower.progress().held_deletions == {"applications": 40})
+        assert len(await applications(store)) == 41
+        assert follower.accept_deletions("applications") == 40
+        await there(store, lambda found: set(found) == {"web"})
+        await until(lambda: primary.acknowledged[-1:] == [8])
+
+
+async def test_a_repository_that_no_agent_has_any_more_is_not_deleted() -> None:
+    """argocd-agent says "deleted" to an agent that a project no longer reaches, and to its replica too."""
+    store = embedded()
+    labels = {names.SECRET_TYPE: names.SECRET_TYPE_REPOSITORY}
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "repo", "namespace": ARGOCD, "uid": "uid-repo", "labels": labels},
+        "data": {"url": "aHR0cHM6Ly9naXQ="},
+    }
+    first = event(8, Message.SPEC_UPDATE, secret, target=Target.REPOSITORY)
+    primary = ScriptedGoPrimary(
+        snapshot_of(stored("web")), first, event(9, Message.DELETE, secret, target=Target.REPOSITORY)
+    )
+    primary.exists["Repository", "repo"] = resource("Repository", secret)
+    async with following(store, primary):
+        await until(lambda: primary.acknowledged[-1:] == [9])
+        assert primary.asked == [("Repository", "repo")]
+        assert await queries.find(store, SECRETS, name="repo", namespace=ARGOCD) is not None
+
+
+async def test_nothing_is_written_any_more_once_a_standby_has_stopped_in_a_snapshot() -> None:
+    """argocd-agent's replica writes on after its promotion, over what operators change then."""
+    store = embedded()
+    many = [stored(f"app-{number:03}") for number in range(200)]
+    primary = ScriptedGoPrimary(snapshot_of(*many))
+    async with following(store, primary) as follower:
+        await there(store, bool)
+        await follower.stop()
+        assert len(await applications(store)) < len(many)
+        version = (await store.list(APPLICATIONS)).resource_version
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert (await store.list(APPLICATIONS)).resource_version == version
 
 
 @pytest.mark.parametrize("state", ["replicating", ""])

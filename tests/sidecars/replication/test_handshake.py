@@ -76,3 +76,19 @@ def test_the_two_of_a_pair_and_a_replica_without_a_record_may_replicate() -> Non
 def test_what_differs_is_named(changed: dict[str, Any], words: str) -> None:
     (found,) = differences(MINE, replace(THEIRS, **changed))
     assert words in found
+
+
+def test_namespaces_that_are_too_many_to_be_told_are_compared_all_the_same() -> None:
+    many = tuple(f"agent-{number:05}-of-a-long-name" for number in range(2000))
+    mine = replace(MINE, allowed_namespaces=many)
+    ((_, told),) = mine.metadata()
+    assert len(told) <= MAX_BYTES
+    heard = Handshake.of(mine.metadata())
+    assert heard is not None
+    theirs = replace(heard, principal="principal-2")
+    assert differences(replace(mine, allowed_namespaces=many[::-1]), theirs) == []
+    (found,) = differences(replace(mine, allowed_namespaces=many[1:]), theirs)
+    assert "--allowed-namespaces 1999 of them (sha256:" in found
+    assert len(found) < 300
+    (found,) = differences(replace(mine, allowed_namespaces=("agent-*",)), theirs)
+    assert "--allowed-namespaces agent-* here, sha256:" in found

@@ -34,7 +34,15 @@ async def test_what_is_written_is_read_again_with_its_audit_trail() -> None:
     records = RecordStore(EmbeddedStore(namespaces=[ARGOCD]), namespace=ARGOCD)
     assert await records.read() is None
     held = await records.create(FIRST)
-    wanted = promoted(held, epoch=3, history="h", peer="principal-2", peer_epoch=2, figures="applied 7 of 9")
+    wanted = promoted(
+        held,
+        epoch=3,
+        history="h",
+        peer="principal-2",
+        peer_epoch=2,
+        figures="applied 7 of 9",
+        released=("a", "b"),
+    )
     stored = await records.change(wanted)
     assert stored == await records.read() == wanted
     assert stored.version != held.version

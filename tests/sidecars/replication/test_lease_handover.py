@@ -1,0 +1,46 @@
+"""Two replicas of one principal in one cluster, and a peer that nobody can ask: a hand-over of the Lease is a restart with a
+fresh proof, any other restart is not.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from scripts.ports import free_port
+from tests.sidecars.replication.hubs import until
+from tests.sidecars.replication.paired_principals import FencedStore, Region, following, regions
+from tests.sidecars.replication.step_store import audit, record
+
+
+@asynccontextmanager
+async def without_its_peer() -> AsyncIterator[Region]:
+    """An active principal whose peer is away."""
+    async with regions(FencedStore(), FencedStore()) as (one, two):
+        await following(one, two)
+        await two.stop()
+        yield one
+
+
+async def test_whoever_takes_over_the_lease_goes_on_without_asking_the_peer() -> None:
+    async with without_its_peer() as first:
+        second = Region("a", first.store, first.pki, role=first.role, port=free_port())
+        second.peer = first.peer
+        try:
+            await second.begin()
+            process = second.process
+            assert process is not None
+            await until(lambda: "waiting for the Lease" in process._waits())
+            await first.stop()
+            await second.until("active")
+            assert record(second).served_epoch == 1
+            assert audit(second)[-1] == "started as active"
+            assert record(second).why == "another replica of this principal was active a moment ago"
+        finally:
+            await second.stop()
+
+
+async def test_whoever_is_alone_and_starts_again_waits_for_an_operator() -> None:
+    async with without_its_peer() as one:
+        await one.stop()
+        await one.start()
+        await until(lambda: "whether the peer was promoted since is not known" in one.controller.role.reason)
+        assert one.state == "recovering"

@@ -1,0 +1,218 @@
+"""A switchover that whoever asked leaves, that cannot be undone at once, whose replica cannot follow in time."""
+
+import asyncio
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from grpc import aio
+
+from argocd.agents.replication import DELETING
+from certs.key_pair import Material
+from kube.embedded import EmbeddedStore
+from kube.errors import UnavailableError
+from kube.resources import APP_PROJECTS, SECRETS
+from kube.store import Object, Resource
+from sidecars.fleet import ha_client
+from sidecars.fleet.ha_client import HaRefusedError, HaUnknownError
+from sidecars.principal.roles import active
+from sidecars.replication.control import changes, observer, switchover
+from sidecars.replication.envelopes import START_KEY
+from sidecars.replication.messages import ReplicaStart
+from sidecars.replication.standby.connection import SUBSCRIBE
+from sidecars.replication.states import HaState
+from sidecars.wire.tls import channel_credentials
+from tests.sidecars import processes
+from tests.sidecars.pair_in_memory import ARGOCD, project, until
+from tests.sidecars.replication.hubs import cluster_secret
+from tests.sidecars.replication.paired_principals import NAMES, FencedStore, following, regions
+from tests.sidecars.replication.step_store import WORD, StepStore, audit, operator, record, switched
+from tests.sidecars.replication.test_pair import eventually_replicating
+from tests.sidecars.wire.listening_principal import until as eventually
+
+AGENT = "agent-a"
+
+
+@pytest.mark.parametrize("heard", [1, 2, 3])
+async def test_a_switchover_goes_on_when_whoever_asked_for_it_leaves(heard: int) -> None:
+    async with regions(FencedStore(), FencedStore()) as (one, two):
+        await following(one, two)
+        await eventually_replicating(one, two)
+        lines: Any = operator(one).switchover(WORD, dry_run=False)
+        async with aclosing(lines):
+            for _ in range(heard):
+                await anext(lines)
+        await two.until("active")
+        await one.until("replicating")
+        assert audit(one)[-1] in {"switchover done", "met the peer"}
+        assert (record(one).step, record(one).token) == ("", {})
+
+
+async def test_a_second_operator_hears_that_a_switchover_is_under_way() -> None:
+    a = StepStore()
+    async with regions(a, FencedStore()) as (one, two):
+        await following(one, two)
+        await eventually_replicating(one, two)
+        a.ends_at = "switchover: closed to writers"
+        first = asyncio.ensure_future(switched(one))
+        await a.ended.wait()
+        with pytest.raises(HaRefusedError, match="a switchover is under way here"):
+            await switched(one)
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        a.revive()
+
+
+@pytest.mark.parametrize("seconds", [switchover.UNDO_SECONDS, 0.0], ids=["tried again", "settled later"])
+async def test_what_cannot_be_undone_at_once_is_undone_later(
+    monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    monkeypatch.setattr(switchover, "UNDO_SECONDS", seconds)
+    monkeypatch.setattr(switchover, "RETRY_SECONDS", 0.05)
+    a, b = StepStore(), FencedStore()
+    async with regions(a, b) as (one, two):
+        await following(one, two)
+        await eventually_replicating(one, two)
+        # The fence closes and cannot be proven: nobody was given anything.
+        a.fenced = False
+        failed: list[str] = []
+
+        def refuses(what: str) -> bool:
+            refused = what == "switchover undone" and not failed
+            failed.extend([what] * refused)
+            return refused
+
+        a.refuses = refuses
+        monkeypatch.setattr(switchover, "REACH_SECONDS", 0.5)
+        with pytest.raises(HaRefusedError if seconds else HaUnknownError, match="undone"):
+            await switched(one)
+        await one.until("active")
+        assert failed
+        assert audit(one)[-1] == "switchover undone"
+        assert await one.health() == (200, "")
+        await two.until("replicating")
+
+
+async def test_a_token_whose_record_is_not_answered_for_is_not_given() -> None:
+    """It may be stored, and nobody has it but this process, which knows: it serves on."""
+    a = StepStore()
+    async with regions(a, FencedStore()) as (one, two):
+        await following(one, two)
+        await eventually_replicating(one, two)
+        a.loses = lambda what: what == "switchover: token given"
+        with pytest.raises(HaRefusedError, match="all is undone"):
+            await switched(one)
+        assert one.state == "active"
+        assert (record(one).role, record(one).step, record(one).token) == ("active", "", {})
+        assert "switchover: token given" in audit(one)
+        await two.until("replicating")
+
+
+async def test_what_an_earlier_primary_had_begun_goes_on_after_a_switchover_that_is_undone() -> None:
+    a = StepStore()
+    async with regions(a, FencedStore()) as (one, two):
+        await following(one, two)
+        await eventually_replicating(one, two)
+        deleted = project("deleted")
+        deleted["metadata"]["annotations"] = {DELETING: "2026-11-18T08:00:00Z"}
+        await a.create(APP_PROJECTS, deleted, namespace=ARGOCD)
+        a.loses = lambda what: what == "switchover: token given"
+        with pytest.raises(HaRefusedError, match="all is undone"):
+            await switched(one)
+        await until(a, APP_PROJECTS, lambda there: "deleted" not in there)
+
+
+class StuckStore(FencedStore):
+    """One object cannot be written here."""
+
+    async def create(self, resource: Resource, body: Object, **more: Any) -> Object:
+        if body["metadata"].get("name") == "stuck":
+            raise UnavailableError("no answer")
+        return await super().create(resource, body, **more)
+
+
+async def test_a_switchover_is_undone_where_the_replica_does_not_have_everything_in_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(switchover, "REACH_SECONDS", 1.0)
+    a, b, workload = FencedStore(), StuckStore(), EmbeddedStore(namespaces=[ARGOCD])
+    async with regions(a, b) as (one, two):
+        await following(one, two)
+        await eventually_replicating(one, two)
+        await a.create(SECRETS, cluster_secret(AGENT), namespace=ARGOCD)
+        async with processes.connected_agent(workload, one.pki, name=AGENT, port=one.port):
+            await eventually(lambda: one.controller.role.active.connected == 1)
+            await a.create(APP_PROJECTS, project("stuck"), namespace=ARGOCD)
+            with pytest.raises(HaRefusedError, match="did not have everything within 1 s") as caught:
+                await switched(one)
+            assert caught.value.exit_code == 1
+            assert one.state == "active"
+            assert await one.health() == (200, "")
+            assert (record(one).role, record(one).step, record(one).token) == ("active", "", {})
+            assert audit(one)[-2:] == ["switchover begun", "switchover undone"]
+            await eventually(lambda: one.controller.role.active.connected == 1)
+            # Nothing of replication was ended by it.
+            assert two.state == "replicating"
+            await a.create(APP_PROJECTS, project("later"), namespace=ARGOCD)
+            await until(b, APP_PROJECTS, lambda there: "later" in there)
+
+
+async def test_both_looks_at_the_replica_share_one_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one, behind the fence, gets what the first has left."""
+    monkeypatch.setattr(switchover, "REACH_SECONDS", 1.0)
+    a, b = FencedStore(), FencedStore()
+    async with regions(a, b) as (one, two):
+        await following(one, two)
+        await eventually_replicating(one, two)
+        source, waited = one.controller.role.source, []
+        reached = source.reached
+
+        async def slow(identity: str) -> None:
+            waited.append(identity)
+            await asyncio.sleep(0.7)  # of the replica's time, twice
+            await reached(identity)
+
+        monkeypatch.setattr(source, "reached", slow)
+        with pytest.raises(HaRefusedError, match="did not have everything within 1 s"):
+            await switched(one)
+        assert waited == [NAMES["b"]] * 2
+        assert "switchover: closed to writers" in audit(one)
+        assert (one.state, record(one).step) == ("active", "")
+
+
+def test_an_operator_waits_longer_than_all_that_the_principal_waits_for() -> None:
+    longest = (
+        observer.TURN_SECONDS
+        + active.DRAIN_SECONDS
+        + active.STOP_SECONDS
+        + switchover.REACH_SECONDS
+        + switchover.TAKE_OVER_SECONDS
+        + switchover.UNDO_SECONDS
+        + changes.NOTE_SECONDS
+    )
+    assert longest < ha_client.SWITCHOVER_SECONDS
+
+
+async def test_of_several_replicas_the_peer_is_handed_over_to() -> None:
+    a, b = FencedStore(), FencedStore()
+    async with regions(a, b) as (one, two):
+        third = "principal-c"
+        one.ha = {"allowed_clients": frozenset({*NAMES.values(), third})}
+        await following(one, two)
+        await two.stop()
+        pair = one.pki.pair(third, server=False)
+        mine = replace(one.controller.handshake, principal="third", state=HaState.REPLICATING, epoch=0)
+        credentials = channel_credentials(Material(pair=pair, roots=one.pki.authority.pair.certificate))
+        async with aio.secure_channel(f"localhost:{one.port}", credentials) as channel:
+            call = channel.stream_stream(SUBSCRIBE)(
+                metadata=[*mine.metadata(), (START_KEY, ReplicaStart().text())]
+            )
+            await eventually(
+                lambda: [each.identity for each in one.controller.role.source.replicas()] == [third]
+            )
+            await two.start()
+            await eventually_replicating(one, two)
+            await eventually(lambda: len(one.controller.role.source.replicas()) == 2)
+            assert (await switched(one))[-1] == "the peer is active under epoch 2; this one follows"
+            call.cancel()
