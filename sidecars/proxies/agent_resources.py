@@ -4,21 +4,21 @@ Every request is tested here, whoever sent it: the object must belong to an Appl
 to act as must be the one that its project names.
 """
 
-from typing import Any
-
-import orjson
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from dataclasses import replace
 
 from argocd.reading import mapping, text
 from kube.errors import ApiError
 from kube.live.raw import AnswerTooLargeError, RawAnswer, RawApi
 from kube.store import Object
 from sidecars.metrics import argocd_agent
-from sidecars.proxies.api_paths import ApiPath, PathError, parse_path, path_of
+from sidecars.proxies.api_paths import REFUSED_SUBRESOURCES, ApiPath, PathError, parse_path, path_of
 from sidecars.proxies.discovery import Discovery
 from sidecars.proxies.dispatcher import RequestHandler
-from sidecars.proxies.lists import ListedObjects
+from sidecars.proxies.lists import ListedObjects, is_transformed
 from sidecars.proxies.own_applications import OwnApplications
 from sidecars.proxies.ownership import LookupLimit, Ownership, decoded_object
+from sidecars.proxies.preconditions import APPLY, JSON_PATCH, bound, bound_to_nothing, check_unchanged
 from sidecars.proxies.refusals import RefusedRequestError
 from sidecars.proxies.statuses import JSON, is_error, status_json
 from sidecars.wire import payloads
@@ -31,12 +31,8 @@ MAX_ANSWER_BYTES = 10 << 20
 
 READS = frozenset({"GET"})
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
-PATCHES = frozenset({APPLY, MERGE, "application/json-patch+json", "application/strategic-merge-patch+json"})
-
-REFUSED_SUBRESOURCES = frozenset({"attach", "exec", "log", "portforward", "proxy", "token"})
-"""Streams, which have ways of their own or none, and what hands out credentials."""
+PATCHES = frozenset({APPLY, MERGE, JSON_PATCH, "application/strategic-merge-patch+json"})
 
 _WRITE_PARAMETERS = frozenset(
     {
@@ -53,7 +49,7 @@ _WRITE_PARAMETERS = frozenset(
 )
 _GET_PARAMETERS = frozenset({"resourceVersion"})
 _IGNORED = frozenset({"pretty", "timeout"})
-_OK, _NOT_FOUND = 200, 404
+_OK, _NOT_FOUND, _INVALID = 200, 404, 422
 _SUCCESS = range(200, 300)
 
 log = logs.get_logger()
@@ -72,6 +68,15 @@ class ResourceHandler(RequestHandler):
     def mutates(self, event: Event) -> bool:
         return event.type not in READS
 
+    def place(self, event: Event) -> AbstractAsyncContextManager[object]:
+        """A list takes one of few; see the dispatcher's."""
+        if event.type in READS:
+            with suppress(PathError):  # said by `handle`
+                path = _path(payloads.read(ResourceRequest, event.payload))
+                if not (path.document or path.name):
+                    return self._lists.places
+        return nullcontext()
+
     def refusal(self, event: Event, *, status: int, message: str) -> bytes | None:
         argocd_agent.AGENT_RESOURCE_ERRORS.inc()
         body = status_json(status, message)
@@ -80,15 +85,21 @@ class ResourceHandler(RequestHandler):
     async def handle(self, event: Event) -> bytes | None:
         argocd_agent.AGENT_RESOURCE_REQUESTS.inc()
         request = payloads.read(ResourceRequest, event.payload)
+        status = 0
         try:
             answer = await self._answer(event.type, request)
+            status = answer.status
         except (RefusedRequestError, PathError) as error:
-            return self.refusal(event, status=getattr(error, "status", 400), message=str(error))
-        except AnswerTooLargeError as error:
-            return self.refusal(event, status=error.code, message=str(error))
+            status = getattr(error, "status", 400)
+            return self.refusal(event, status=status, message=str(error))
         except ApiError as error:
-            log.warning("the API server did not answer", **{logs.ERROR: str(error)})
-            return self.refusal(event, status=error.code, message=str(error))
+            if not isinstance(error, AnswerTooLargeError):
+                log.warning("the API server did not answer", **{logs.ERROR: str(error)})
+            status = error.code
+            return self.refusal(event, status=status, message=str(error))
+        finally:
+            if self.mutates(event):
+                _audit(event.type, request, status)
         if is_error(answer.status):
             argocd_agent.AGENT_RESOURCE_ERRORS.inc()
         return payloads.write(_response(event, request, answer))
@@ -97,19 +108,18 @@ class ResourceHandler(RequestHandler):
         if method not in READS | WRITES or request.method not in {"", method}:
             raise RefusedRequestError(f"{method[:16]} is not served here", status=405)
         path = _path(request)
+        if not (request.accept.isascii() and request.accept.isprintable()):
+            raise RefusedRequestError("Accept is no header", status=400)
         if path.document:
             if method not in READS:
                 raise RefusedRequestError(f"{path.document} can be read, no more", status=405)
             return await self._discovery.document(path.document, accept=request.accept or JSON)
         self._check(path, request)
+        request = replace(request, accept=_json_forms(request.accept))
         if method == "GET" and not path.name:
             return await self._lists.page(path, request)
         if method == "GET":
             return await self._get(path, request)
-        log.info(
-            "asked to change an object",
-            **{logs.OPERATION: method, logs.KEY: path.what, logs.USER: request.impersonate_user or "-"},
-        )
         if method == "POST" and not path.name:
             return await self._create(path, request)
         if not path.name or (method == "POST" and not path.subresource):
@@ -126,32 +136,45 @@ class ResourceHandler(RequestHandler):
             raise RefusedRequestError(f"this agent shows nothing of {where}: see --resource-proxy-namespaces")
         if path.subresource in REFUSED_SUBRESOURCES:
             raise RefusedRequestError(f"{path.subresource} is not served by the resource proxy")
-        if request.accept and not any(word in request.accept for word in ("json", "*/*")):
-            raise RefusedRequestError("objects are answered as JSON alone", status=406)
 
     async def _get(self, path: ApiPath, request: ResourceRequest) -> RawAnswer:
         query = {key: each for key, each in (request.params or {}).items() if key in _GET_PARAMETERS}
         answer = await self._api.request("GET", str(path.parent), query=query, max_bytes=MAX_ANSWER_BYTES)
         if answer.status != _OK:
             return answer
-        account = self._account(await self._owner(answer, path), path, request)
-        if not path.subresource and not account:
+        there, owner = await self._tested(answer, path)
+        account = self._account(owner, path, request)
+        if not path.subresource and not account and not is_transformed(request.accept):
             return answer
-        return await self._api.request(
-            "GET", str(path), query=query, impersonate=account, max_bytes=MAX_ANSWER_BYTES
+        shown = await self._api.request(
+            "GET",
+            str(path),
+            query=query,
+            accept=request.accept,
+            impersonate=account,
+            max_bytes=MAX_ANSWER_BYTES,
         )
+        check_unchanged(there, shown.body)
+        return shown
 
     async def _change(self, method: str, path: ApiPath, request: ResourceRequest) -> RawAnswer:
         content_type, body = _content(method, request)
-        there = await self._api.request("GET", str(path.parent), max_bytes=MAX_ANSWER_BYTES)
-        if there.status == _NOT_FOUND and content_type == APPLY and not path.subresource:
+        answer = await self._api.request("GET", str(path.parent), max_bytes=MAX_ANSWER_BYTES)
+        if answer.status == _NOT_FOUND and content_type == APPLY and not path.subresource:
             return await self._create(path, request, method="PATCH", content_type=APPLY)
-        if there.status != _OK:
-            return there
-        account = self._account(await self._owner(there, path), path, request)
-        if method == "DELETE" and not path.subresource:
-            body = _deletion(body, decoded_object(there.body) or {})
-        return await self._write(method, path, request, body=body, content_type=content_type, account=account)
+        if answer.status != _OK:
+            return answer
+        there, owner = await self._tested(answer, path)
+        account = self._account(owner, path, request)
+        body = bound(method, body, there, content_type=content_type, subresource=path.subresource)
+        written = await self._write(
+            method, path, request, body=body, content_type=content_type, account=account
+        )
+        if written.status == _INVALID:
+            # An API server says of a uid in a patch that it cannot be changed, where it means a conflict.
+            now = await self._api.request("GET", str(path.parent), max_bytes=MAX_ANSWER_BYTES)
+            check_unchanged(there, now.body)
+        return written
 
     async def _create(
         self, path: ApiPath, request: ResourceRequest, *, method: str = "POST", content_type: str = JSON
@@ -195,8 +218,9 @@ class ResourceHandler(RequestHandler):
         if problem:
             raise RefusedRequestError(f"Application {text(owner, 'metadata', 'name')}: {problem}")
         account = self._account(owner, path, request)
+        written = bound_to_nothing(body) if content_type == APPLY else request.body
         return await self._write(
-            method, path, request, body=request.body, content_type=content_type, account=account
+            method, path, request, body=written, content_type=content_type, account=account
         )
 
     async def _write(
@@ -218,18 +242,20 @@ class ResourceHandler(RequestHandler):
             query={key: each for key, each in params.items() if key not in _IGNORED},
             body=body or None,
             content_type=content_type if body else "",
+            accept=request.accept,
             impersonate=account,
             max_bytes=MAX_ANSWER_BYTES,
         )
 
-    async def _owner(self, answer: RawAnswer, path: ApiPath) -> Object:
+    async def _tested(self, answer: RawAnswer, path: ApiPath) -> tuple[Object, Object]:
+        """The object and the Application that it belongs to."""
         thing = decoded_object(answer.body)
         owner = None if thing is None else await self._ownership.application_of(thing, LookupLimit())
-        if owner is None:
+        if thing is None or owner is None:
             raise RefusedRequestError(
                 f"{path.parent.what}: no tracking mark and no owner of it leads to an Application of this agent"
             )
-        return owner
+        return thing, owner
 
     def _account(self, owner: Object, path: ApiPath, request: ResourceRequest) -> str:
         asked = request.impersonate_user
@@ -267,6 +293,16 @@ def _path(request: ResourceRequest) -> ApiPath:
     )
 
 
+def _json_forms(accept: str) -> str:
+    """What of an Accept is JSON: objects as they are, Tables, metadata alone. Ownership is tested in JSON."""
+    wanted = {part.strip(): part.partition(";")[0].strip().lower() for part in accept.split(",")}
+    if forms := [part for part, kind in wanted.items() if kind == JSON]:
+        return ", ".join(forms)
+    if accept and not {"*/*", "application/*"} & set(wanted.values()):
+        raise RefusedRequestError("objects are answered as JSON alone", status=406)
+    return JSON
+
+
 def _content(method: str, request: ResourceRequest) -> tuple[str, bytes | None]:
     """The type and the body of a write."""
     told = request.content_type.partition(";")[0].strip().lower()
@@ -280,17 +316,16 @@ def _content(method: str, request: ResourceRequest) -> tuple[str, bytes | None]:
     return JSON, request.body
 
 
-def _deletion(body: bytes | None, there: Object) -> bytes:
-    """DeleteOptions for the object that was tested, and no other that takes its name meanwhile."""
-    options: Any = decoded_object(body) if body else {}
-    if options is None:
-        raise RefusedRequestError("the body is no DeleteOptions in JSON", status=400)
-    uid = text(there, "metadata", "uid")
-    preconditions = mapping(options, "preconditions")
-    if text(preconditions, "uid") not in {"", uid}:
-        return body or b""  # a conflict, as the API server says it best
-    options = {"kind": "DeleteOptions", "apiVersion": "v1", **options}
-    return orjson.dumps({**options, "preconditions": {**preconditions, "uid": uid}})
+def _audit(method: str, request: ResourceRequest, status: int) -> None:
+    """Who wanted what, and how it ended; never what was in it. Code 0: given up, or the agent stops."""
+    where = request.path or "/".join(
+        filter(None, (request.group, request.resource, request.namespace, request.name, request.subresource))
+    )
+    log.info(
+        "asked to change an object",
+        **{logs.OPERATION: method[:16], logs.KEY: where[:512], logs.CODE: status},
+        **{logs.USER: request.impersonate_user[:200] or "-"},
+    )
 
 
 def _response(event: Event, request: ResourceRequest, answer: RawAnswer) -> ResourceResponse:

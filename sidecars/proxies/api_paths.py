@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import quote, unquote
 
 from tiphys.errors import CallError
@@ -12,6 +13,9 @@ _VERSION = re.compile(r"v[a-z0-9]{1,30}")
 _WORD = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 # `.` and `..` would leave the path, `%` and `/` make two readers see two names.
 _NO_NAME = re.compile(r"\.{1,2}|.*[/%\x00-\x1f\x7f].*", re.DOTALL)
+REFUSED_SUBRESOURCES = frozenset({"attach", "exec", "log", "portforward", "proxy", "token"})
+"""Streams, which have ways of their own or none, and what hands out credentials."""
+
 _OF_NAMESPACES = frozenset({"status", "finalize"})
 """In the place of a kind: the two subresources of a Namespace, whose own name looks like one's place."""
 
@@ -40,7 +44,7 @@ class ApiPath:
         if self.namespace:
             parts += ["namespaces", self.namespace]
         parts += [self.resource, *filter(None, (self.name, self.subresource))]
-        return "/" + "/".join(quote(part, safe=":") for part in parts)
+        return quote("/" + "/".join(parts), safe=":/")  # no part has a slash of its own
 
     @property
     def parent(self) -> "ApiPath":
@@ -65,11 +69,17 @@ class ApiPath:
         return f"{kind} {place}".rstrip() if not self.document else self.document
 
 
+@lru_cache(
+    maxsize=1024
+)  # whoever looks at an object asks for it again and again, and both ends read the same path
 def parse_path(path: str) -> ApiPath:
     """Of a path as it stands in a request line, percent-encoded and without its query."""
     if not path.startswith("/") or len(path) > MAX_LENGTH:
         raise PathError("not a path of the Kubernetes API")
-    segments = [unquote(segment, errors="strict") for segment in _split(path)]
+    try:
+        segments = [unquote(segment, errors="strict") for segment in _split(path)]
+    except UnicodeDecodeError as error:
+        raise PathError("a part of the path is no UTF-8") from error
     if any(not segment or len(segment) > _MAX_SEGMENT or _NO_NAME.fullmatch(segment) for segment in segments):
         raise PathError("a part of the path is empty, too long or no name")
     found = _document(segments) or _objects(segments)

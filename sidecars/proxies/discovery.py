@@ -1,5 +1,6 @@
 """What the agent's API server says about itself, remembered for a moment: a page of Argo CD asks for it again and again."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -16,6 +17,8 @@ MAX_DOCUMENTS = 256
 MAX_BYTES = 32 << 20
 # The OpenAPI document of such a cluster has 8 MB.
 MAX_DOCUMENT_BYTES = 12 << 20
+# Of such documents, in memory while they come.
+AT_ONCE = 4
 
 _OK = 200
 
@@ -32,18 +35,21 @@ class Discovery:
         self._clock = clock
         self._held: dict[tuple[str, str], _Held] = {}
         self._bytes = 0
+        self._reading = asyncio.Semaphore(AT_ONCE)
         self._kinds: dict[str, tuple[float, tuple[Resource, ...]]] = {}
 
     async def document(self, path: str, *, accept: str) -> RawAnswer:
         """As the API server has it. Only what it has is remembered."""
         key = path, accept
-        held = self._held.get(key)
-        if held is not None and self._clock() - held.since < REMEMBERED_SECONDS:
-            return held.answer
-        answer = await self._api.request("GET", path, accept=accept, max_bytes=MAX_DOCUMENT_BYTES)
-        if answer.status == _OK:
-            self._keep(key, answer)
-        return answer
+        if (found := self._remembered(key)) is not None:
+            return found
+        async with self._reading:
+            if (found := self._remembered(key)) is not None:  # somebody else has asked for it
+                return found
+            answer = await self._api.request("GET", path, accept=accept, max_bytes=MAX_DOCUMENT_BYTES)
+            if answer.status == _OK:
+                self._keep(key, answer)
+            return answer
 
     async def by_kind(self, api_version: str, kind: str) -> Resource | None:
         return next((found for found in await self._resources(api_version) if found.kind == kind), None)
@@ -63,6 +69,10 @@ class Discovery:
             self._kinds.clear()
         self._kinds[api_version] = self._clock(), found
         return found
+
+    def _remembered(self, key: tuple[str, str]) -> RawAnswer | None:
+        held = self._held.get(key)
+        return held.answer if held is not None and self._clock() - held.since < REMEMBERED_SECONDS else None
 
     def _keep(self, key: tuple[str, str], answer: RawAnswer) -> None:
         former = self._held.pop(key, None)

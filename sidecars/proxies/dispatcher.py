@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
 from argocd.agents.vocabulary import Message, Target
-from sidecars.delivery.interactive import seconds_left
+from sidecars.delivery.interactive import is_read, seconds_left
 from sidecars.delivery.timing import Timing
+from sidecars.proxies.request_turns import RequestTurns
 from sidecars.proxies.requests import WITHDRAW
 from sidecars.wire.errors import MalformedError
 from sidecars.wire.events import AGENT_SOURCE, Event, exact, following_trace, fresh_id
@@ -19,7 +21,18 @@ UNTOLD_SECONDS = 25.0
 LONGEST_SECONDS = 600.0
 
 WAITING = 256
-"""Requests of one sort that wait for a slot; a Tiphys principal has no more open."""
+"""Requests of one sort that wait for a slot; a Tiphys principal has no more open for which somebody waits."""
+
+TURNS = 8
+"""Of those that run, as many as are new: a crowd of readers takes turns, and what keeps Applications in step does
+not queue behind all of them, here and at the API server.
+"""
+TURNS_BESIDE_STATE = 2
+"""While a change is on its way to the principal."""
+SLOW_SECONDS = 0.25
+
+MAX_OPEN_BYTES = 64 << 20
+"""Of all requests that are open: bodies have 3 MiB at most, and most requests none."""
 
 REMEMBERED_SECONDS = 600.0
 REMEMBERED = 16_384
@@ -59,28 +72,58 @@ Post = Callable[..., bool]
 """`Link.post`."""
 
 
+Place = Callable[[Event], AbstractAsyncContextManager[object]]
+"""What a request waits for before it takes a slot: what only few may do at a time must not hold those of others."""
+
+
 @dataclass(slots=True)
 class _Served:
     handler: RequestHandler
+    place: Place
     slots: asyncio.Semaphore
+    turns: RequestTurns
+    unawaited: int
     open: int = 0
 
 
 class RequestDispatcher:
     def __init__(
-        self, post: Post, *, timing: Timing, new_id: Callable[[], str] = fresh_id, source: str = AGENT_SOURCE
+        self,
+        post: Post,
+        *,
+        timing: Timing,
+        gives_way: Callable[[], bool] = lambda: False,
+        new_id: Callable[[], str] = fresh_id,
+        source: str = AGENT_SOURCE,
     ) -> None:
         self._post = post
         self._clock = timing.monotonic
+        self._gives_way = gives_way
         self._new_id = new_id
         self._source = source
         self._served: dict[str, _Served] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         self._done: dict[str, float] = {}
         self._withdrawn: set[str] = set()
+        self._bytes = 0
 
-    def serve(self, target: Target, handler: RequestHandler, *, slots: int = 64) -> None:
-        self._served[target] = _Served(handler, asyncio.Semaphore(slots))
+    def serve(
+        self,
+        target: Target,
+        handler: RequestHandler,
+        *,
+        slots: int = 64,
+        unawaited: int = 0,
+        place: Place = lambda _event: nullcontext(),
+    ) -> None:
+        """`unawaited`: how many may come at once, besides, for whose answer nobody waits."""
+        self._served[target] = _Served(
+            handler,
+            place,
+            asyncio.Semaphore(slots),
+            RequestTurns(TURNS, seconds=SLOW_SECONDS, least=TURNS_BESIDE_STATE, gives_way=self._gives_way),
+            unawaited,
+        )
 
     def receive(self, event: Event) -> None:
         """Returns at once. Duplicates get no second answer: the first one is on its way."""
@@ -91,8 +134,12 @@ class RequestDispatcher:
             log.debug("nobody serves this", **{logs.KIND: event.target})
         elif event.event_id in self._running or self._has_run(event.event_id):
             self._count(event, "duplicate")
-        elif served.open >= WAITING:
+        elif served.open >= WAITING + served.unawaited or (
+            self._bytes and self._bytes + event.cost > MAX_OPEN_BYTES
+        ):
             self._refuse(served, event, status=429, message="the agent has too many requests open")
+        elif seconds_left(event) == 0:
+            self._refuse(served, event, status=504, message="its time was over when it came")
         else:
             self._start(served, event)
 
@@ -114,10 +161,12 @@ class RequestDispatcher:
         await asyncio.gather(*running, return_exceptions=True)
 
     def _start(self, served: _Served, event: Event) -> None:
-        left = min(seconds_left(event) or UNTOLD_SECONDS, LONGEST_SECONDS)
+        told = seconds_left(event)
+        left = min(UNTOLD_SECONDS if told is None else told, LONGEST_SECONDS)
         if served.handler.mutates(event):
             self._remember(event.event_id)
         served.open += 1
+        self._bytes += event.cost
         task = asyncio.get_running_loop().create_task(
             self._run(served, event, seconds=left), name=f"request {event.target}"
         )
@@ -125,6 +174,7 @@ class RequestDispatcher:
 
         def ended(task: asyncio.Task[None]) -> None:
             served.open -= 1
+            self._bytes -= event.cost
             self._running.pop(event.event_id, None)
             self._withdrawn.discard(event.event_id)
             if not task.cancelled() and task.exception() is not None:
@@ -135,7 +185,7 @@ class RequestDispatcher:
     async def _run(self, served: _Served, event: Event, *, seconds: float) -> None:
         try:
             async with asyncio.timeout(seconds):
-                async with served.slots:
+                async with served.place(event), served.slots, served.turns.turn():
                     with following_trace(event):
                         payload = await served.handler.handle(event)
         except TimeoutError:
@@ -151,18 +201,23 @@ class RequestDispatcher:
             self._refuse(served, event, status=500, message="the agent made a mistake: its log says more")
         else:
             self._count(event, "done")
-            self._send(event, payload)
+            if not self._send(event, payload):
+                message = "too many answers wait to be sent: try again later"
+                self._refuse(served, event, status=429, message=message)
 
     def _refuse(self, served: _Served, event: Event, *, status: int, message: str) -> None:
         self._count(event, "refused")
         self._send(event, served.handler.refusal(event, status=status, message=message))
 
-    def _send(self, event: Event, payload: bytes | None) -> None:
+    def _send(self, event: Event, payload: bytes | None) -> bool:
+        """False where there is no room."""
         if payload is None:
-            return
+            return True
         answer = self._answer(event.target, payload, event.event_id)
-        if not self._post(answer, seconds=UNTOLD_SECONDS, once=False):
+        sent = self._post(answer, seconds=UNTOLD_SECONDS, once=False, answers_read=is_read(event))
+        if not sent:
             log.warning("no room for an answer", **{logs.KIND: event.target})
+        return sent
 
     def _answer(self, target: str, payload: bytes, event_id: str) -> Event:
         return Event(

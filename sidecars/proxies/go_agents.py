@@ -10,7 +10,7 @@ import orjson
 
 from argocd.agents.vocabulary import Target
 from argocd.reading import sequence, text
-from sidecars.proxies.api_paths import ApiPath
+from sidecars.proxies.api_paths import REFUSED_SUBRESOURCES, ApiPath
 from sidecars.proxies.refusals import RefusedRequestError
 from sidecars.proxies.requests import NoAnswerError, Requests
 from sidecars.wire import payloads
@@ -32,7 +32,7 @@ VERSION = {
 }
 """They cannot be asked for theirs: what argocd-agent's principal says."""
 
-MAX_SILENT = 1024
+REMEMBERED = 4096
 _OK, _NOT_FOUND = 200, 404
 
 
@@ -40,8 +40,12 @@ class GoAgents:
     def __init__(self, requests: Requests, *, seconds: float) -> None:
         self._requests = requests
         self._seconds = seconds
-        self._silent: dict[str, None] = {}
-        self._heard: set[str] = set()
+        self._heard: dict[str, bool] = {}
+        """Whether an agent that was asked on its present stream has ever answered."""
+
+    def came(self, agent: str) -> None:
+        """Its stream began: it may have been started with other flags."""
+        self._heard.pop(agent, None)
 
     async def ask(self, agent: str, path: ApiPath, asked: ResourceRequest) -> ResourceResponse:
         if path.document:
@@ -68,10 +72,9 @@ class GoAgents:
         raise RefusedRequestError(f"argocd-agent's agents do not tell {path}: use Tiphys there", status=501)
 
     async def _asked(self, agent: str, asked: ResourceRequest) -> ResourceResponse:
-        if agent in self._silent and agent not in self._heard:
-            self._silent.pop(agent)  # once; the next one is asked again
+        if self._heard.get(agent) is False:
             raise RefusedRequestError(
-                f"agent {agent} did not answer the last request: is its --enable-resource-proxy off?",
+                f"agent {agent} has not answered since it connected: is its --enable-resource-proxy off?",
                 status=503,
             )
         event = Event(
@@ -86,10 +89,13 @@ class GoAgents:
                 agent, event, seconds=self._seconds, mutates=asked.method != "GET"
             )
         except NoAnswerError:
-            if len(self._silent) < MAX_SILENT:
-                self._silent[agent] = None
+            self._heard.setdefault(agent, False)
             raise
-        self._heard.add(agent)
+        else:
+            self._heard[agent] = True
+        finally:
+            if len(self._heard) > REMEMBERED:
+                del self._heard[next(iter(self._heard))]
         try:
             return payloads.read(ResourceResponse, answer.payload)
         except MalformedError as error:
@@ -98,6 +104,8 @@ class GoAgents:
 
 def _check(path: ApiPath, asked: ResourceRequest) -> None:
     told = asked.content_type.partition(";")[0].strip().lower()
+    if path.subresource in REFUSED_SUBRESOURCES:
+        raise RefusedRequestError(f"{path.subresource} is not served by the resource proxy")
     if asked.method == "PUT":
         raise RefusedRequestError("argocd-agent's agents know no PUT: use Tiphys there", status=501)
     if asked.method == "PATCH" and told != MERGE:

@@ -2,7 +2,7 @@
 which account it is touched. The control plane is not asked: it may be somebody else's by now.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, cast
 
 from argocd.agents.routing import namespace_is_allowed
@@ -34,19 +34,23 @@ _ADDED = (
 
 
 class OwnApplications:
-    """`find` gets an Application by namespace and name, `project` a project by name; `settings` is argocd-cm."""
+    """`find` gets an Application by namespace and name, `every` gets all; `project` a project by name; `settings` is
+    argocd-cm.
+    """
 
     def __init__(
         self,
         *,
         namespace: str,
         find: Callable[[str, str], Object | None],
+        every: Callable[[], Iterable[Object]],
         project: Callable[[str], Object | None],
         settings: Callable[[], Settings],
         allowed_namespaces: tuple[str, ...] = (),
     ) -> None:
         self._namespace = namespace
         self._find = find
+        self._every = every
         self._projects = project
         self._settings = settings
         self._allowed = list(allowed_namespaces)
@@ -108,6 +112,18 @@ class OwnApplications:
             destination_namespace=text(application, "spec", "destination", "namespace"),
             application_namespace=text(application, "metadata", "namespace"),
         ).user
+
+    def has_account(self, user: str) -> bool:
+        """Whether it is the account of any Application of ours."""
+        alike = {  # a thousand Applications have a few projects and destinations
+            (
+                project_of(mapping(each, "spec")),
+                text(each, "spec", "destination", "namespace"),
+                text(each, "metadata", "namespace"),
+            ): each
+            for each in self._every()
+        }
+        return any(self.account(each) == user for each in alike.values())
 
     def _project_of(self, application: Object) -> Object | None:
         """With what global projects add."""

@@ -12,6 +12,7 @@ from kube.live.raw import RawApi
 from kube.store import Object, Resource
 from sidecars.proxies.discovery import Discovery
 from sidecars.proxies.own_applications import OwnApplications
+from sidecars.proxies.refusals import RefusedRequestError
 
 DEPTH = 5
 """Objects in a chain, the first included: a Pod's is three."""
@@ -29,15 +30,22 @@ _OK = 200
 _CSV = ("operators.coreos.com", "ClusterServiceVersion")
 
 
+class LookupLimitError(RefusedRequestError):
+    """Whose an object is was not found out: neither that it is ours nor that it is not."""
+
+
 class LookupLimit:
     """Of one request."""
 
     def __init__(self, left: int = LOOKUPS) -> None:
-        self.left = left
+        self._left = left
 
-    def take(self) -> bool:
-        self.left -= 1
-        return self.left >= 0
+    def take(self) -> None:
+        if not self._left:
+            raise LookupLimitError(
+                f"whose this is takes more than {LOOKUPS} looks at owners of owners: not shown"
+            )
+        self._left -= 1
 
 
 class Ownership:
@@ -60,7 +68,9 @@ class Ownership:
         self._known: dict[str, tuple[float, str]] = {}
 
     async def application_of(self, thing: Object, lookups: LookupLimit) -> Object | None:
-        """The Application that owns a live object; None where none of ours does."""
+        """The Application that owns a live object; None where none of ours does. Raises LookupLimitError, as the
+        others do, and remembers nothing then.
+        """
         found = await self._walk(thing, lookups, depth=1, alive=True)
         if uid := text(thing, "metadata", "uid"):
             self._remember(uid, found)  # for its Events, also when it is gone
@@ -92,8 +102,7 @@ class Ownership:
         known = self._known.get(uid) if uid else None
         if known is not None and self._clock() < known[0]:
             return self._applications.called(known[1])
-        if not lookups.take():
-            return None
+        lookups.take()
         owner = await self._get(reference, namespace)
         if owner is None:
             return None

@@ -5,7 +5,9 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
+from sidecars.delivery.interactive import is_read
 from sidecars.mirroring.link import Link
+from sidecars.proxies.request_turns import RequestTurns
 from sidecars.wire.events import Event
 from tiphys import logs, metrics
 from tiphys.errors import SurroundingsError
@@ -17,6 +19,17 @@ MAX_OPEN = 256
 """Requests of one agent that are not answered yet: more than that many people look at one cluster never, and a page
 of Argo CD asks for a dozen things at once.
 """
+
+TURNS = 6
+"""Requests of one agent that are under way and new: the others of a crowd of readers wait here, where that costs nothing,
+and what keeps Applications in step waits for so many at most on its way. With more, each message carries more of them and
+more are served in a second, and that waits longer.
+"""
+TURNS_BESIDE_STATE = 2
+"""While a change of an Application or a project is on its way to the agent."""
+# Twice what so many take where both ends are at their limit, so that turns hold there. An agent that is far gets 150 a
+# second by it, whatever its distance.
+SLOW_SECONDS = 0.04
 
 RECONNECT_SECONDS = 5.0
 """How long an agent that lost its stream is waited for: it comes back within a second, or not soon."""
@@ -53,13 +66,14 @@ class NoAnswerError(RequestError):
 
 
 class _OpenRequest:
-    __slots__ = ("agent", "answer", "event", "mutates", "sent_to")
+    __slots__ = ("agent", "answer", "event", "mutates", "posted", "sent_to")
 
     def __init__(self, agent: str, event: Event, *, mutates: bool, link: Link) -> None:
         self.agent = agent
         self.event = event
         self.mutates = mutates
         self.sent_to = link
+        self.posted = False
         self.answer: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
 
     def fail(self, error: RequestError) -> None:
@@ -74,11 +88,13 @@ class Requests:
         self._link_of = link_of
         self._open: dict[str, _OpenRequest] = {}
         self._count: Counter[str] = Counter()
+        self._turns: dict[str, RequestTurns] = {}
         self._listeners: dict[tuple[str, str], Callable[[Event], None]] = {}
         self._departures: dict[str, asyncio.TimerHandle] = {}
         self.arrivals: list[Callable[[str], None]] = []
         """Called with the name of an agent whose stream has begun: it may have forgotten what it was told."""
-        self.departed: Callable[[str], None] = lambda _agent: None
+        self.changed: Callable[[str], None] = lambda _agent: None
+        """Called with the name of one that has left, or says something new of its cluster."""
 
     def connected(self, agent: str) -> bool:
         link = self._link_of(agent)
@@ -103,11 +119,12 @@ class Requests:
         request = _OpenRequest(agent, event, mutates=mutates, link=link)
         self._open[event.event_id] = request
         self._count[agent] += 1
+        turns = self._turns.get(agent) or self._new_turns(agent, link)
+        end = asyncio.get_running_loop().time() + seconds
         answered = False
         try:
-            if not link.post(event, seconds=seconds, once=mutates):
-                raise RequestLimitError(f"too much waits to be sent to agent {agent}: try again later")
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout_at(end), turns.turn():
+                self._post(request, seconds=end - asyncio.get_running_loop().time())
                 answer = await request.answer
             answered = True
             return answer
@@ -115,7 +132,9 @@ class Requests:
             raise NoAnswerError(_unanswered(request, f"gave no answer within {seconds:.0f} s")) from error
         finally:
             self._close(request)
-            if not answered:
+            if answered:
+                link.outbox.interactive.withdraw(event)  # where it was not acknowledged by itself
+            elif request.posted:
                 self._withdraw(request)
 
     def tell(self, agent: str, event: Event, *, seconds: float) -> None:
@@ -136,21 +155,23 @@ class Requests:
 
     # What links tell.
 
-    def receive(self, agent: str, event: Event) -> None:
+    def receive(self, agent: str, event: Event) -> bool:
+        """True where it answers a read."""
         request = self._open.get(event.event_id)
         if request is not None and request.agent != agent:
             STRAY_ANSWERS.labels("another agent").inc()
             log.warning("an agent answers what another was asked: refused", **{logs.AGENT: agent})
-            return
+            return False
         if request is not None and request.event.target == event.target and not request.answer.done():
             request.answer.set_result(event)
-            return
+            return is_read(request.event)
         listener = self._listeners.get((agent, event.event_id))
         if listener is not None:
             listener(event)
-            return
+            return False
         STRAY_ANSWERS.labels("nobody waits").inc()
         log.debug("an answer that nobody waits for", **{logs.AGENT: agent, logs.KIND: event.target})
+        return False
 
     def unsendable(self, event: Event) -> None:
         """The transport takes no message of this size."""
@@ -169,7 +190,7 @@ class Requests:
 
     def disconnected(self, agent: str) -> None:
         """Its stream ended. Whoever waits is told when it does not come back."""
-        self.departed(agent)
+        self.changed(agent)
         if self._count[agent] and agent not in self._departures:
             self._departures[agent] = asyncio.get_running_loop().call_later(
                 RECONNECT_SECONDS, partial(self._give_up, agent)
@@ -196,11 +217,26 @@ class Requests:
             raise AgentNotConnectedError(f"agent {agent} is not connected to this principal")
         return link
 
+    def _post(self, request: _OpenRequest, *, seconds: float) -> None:
+        if request.answer.done():  # nobody is there to be asked any longer
+            return
+        if not request.sent_to.post(request.event, seconds=seconds, once=request.mutates):
+            raise RequestLimitError(f"too much waits to be sent to agent {request.agent}: try again later")
+        request.posted = True
+
+    def _new_turns(self, agent: str, link: Link) -> RequestTurns:
+        turns = RequestTurns(
+            TURNS, seconds=SLOW_SECONDS, least=TURNS_BESIDE_STATE, gives_way=lambda: link.sends_state
+        )
+        self._turns[agent] = turns
+        return turns
+
     def _close(self, request: _OpenRequest) -> None:
         self._open.pop(request.event.event_id, None)
         self._count[request.agent] -= 1
         if not self._count[request.agent]:
             del self._count[request.agent]
+            del self._turns[request.agent]
 
     def _withdraw(self, request: _OpenRequest) -> None:
         """A Go agent that has it may still carry it out: it knows no such word."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import socket
 import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -20,7 +21,14 @@ CONNECTIONS = 1024
 IDLE_SECONDS = 5.0
 HEADERS = 64
 STOP_SECONDS = 1.0
+# A reader who is slow is waited for, one who takes nothing for this long is not.
+STALL_SECONDS = 30.0
+# A large answer leaves in parts of it: what a transport was handed at once it does not report as unsent.
+PART_BYTES = 128 << 10
+# The system's own share of what was written and not taken: whoever reads some of it makes room for the next part.
+SEND_BUFFER_BYTES = 256 << 10
 
+Concerned = Callable[[asyncio.BaseTransport], bool]
 ServeRequest = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
@@ -35,7 +43,7 @@ _library_log.addFilter(_is_news)
 
 class _ProxyServer(web.Server):
     def __init__(self, serve: ServeRequest) -> None:
-        # A caller who leaves takes his request along.
+        # A caller who leaves takes their request along.
         super().__init__(
             self._serve,
             handler_cancellation=True,
@@ -46,25 +54,32 @@ class _ProxyServer(web.Server):
             auto_decompress=False,
         )
         self._answer = serve
-        self._idle: dict[asyncio.BaseTransport, asyncio.TimerHandle] = {}
+        self._idle: dict[asyncio.BaseTransport, _IdleTimer] = {}
         self._open: dict[web.RequestHandler, asyncio.Transport] = {}
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
         transport = request.transport
-        if transport is not None and (timer := self._idle.pop(transport, None)) is not None:
-            timer.cancel()
+        idle = None if transport is None else self._idle.get(transport)
+        if idle is not None:
+            idle.end = None
         try:
             response = await self._answer(request)
+            if not response.prepared:
+                response.headers.setdefault("Server", "tiphys")
+            body = response.body if isinstance(response, web.Response) else None
+            if isinstance(body, bytes) and len(body) > PART_BYTES:
+                return await _sent_in_parts(request, response, body)
+            return response
         finally:
-            if transport is not None and not transport.is_closing():
-                self._await_request(transport)
-        response.headers.setdefault("Server", "tiphys")
-        return response
+            if idle is not None:
+                idle.begin()
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         super().connection_made(handler, transport)
+        transport.set_write_buffer_limits(high=1)
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
         self._open[handler] = transport
-        self._await_request(transport)
+        self._idle[transport] = _IdleTimer(transport)
         if len(self._open) > CONNECTIONS:
             addresses = Counter(_address(each) for each in self._open.values())
             most = addresses.most_common(1)[0][0]
@@ -73,22 +88,61 @@ class _ProxyServer(web.Server):
 
     def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
         transport = self._open.pop(handler, None)
-        if transport is not None and (timer := self._idle.pop(transport, None)) is not None:
-            timer.cancel()
+        if transport is not None:
+            self._idle.pop(transport).cancel()
         super().connection_lost(handler, exc)
 
-    def abort_all(self) -> None:
-        """Whoever is trusted no longer has to come again."""
+    def abort(self, concerned: Concerned) -> None:
         for transport in list(self._open.values()):
-            transport.abort()
+            if concerned(transport):
+                transport.abort()
 
-    def _await_request(self, transport: asyncio.BaseTransport) -> None:
-        former = self._idle.pop(transport, None)
-        if former is not None:
-            former.cancel()
-        assert isinstance(transport, asyncio.Transport)
-        loop = asyncio.get_running_loop()
-        self._idle[transport] = loop.call_later(2 * IDLE_SECONDS, transport.abort)
+
+class _IdleTimer:
+    """Ends a connection that says nothing. Looks again when its time would be over: of the many requests of a connection
+    none sets a timer.
+    """
+
+    __slots__ = ("_handle", "_loop", "_transport", "end")
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._loop = asyncio.get_running_loop()
+        self.end: float | None
+        """None while a request is dealt with."""
+        self.begin()
+        self._handle = self._loop.call_later(2 * IDLE_SECONDS, self._look)
+
+    def begin(self) -> None:
+        self.end = self._loop.time() + 2 * IDLE_SECONDS
+
+    def cancel(self) -> None:
+        self._handle.cancel()
+
+    def _look(self) -> None:
+        now = self._loop.time()
+        if self.end is not None and self.end <= now:
+            self._transport.abort()
+            return
+        end = now + 2 * IDLE_SECONDS if self.end is None else self.end
+        self._handle = self._loop.call_at(end, self._look)
+
+
+async def _sent_in_parts(
+    request: web.BaseRequest, response: web.StreamResponse, body: bytes
+) -> web.StreamResponse:
+    """Returns when the last part has left, so that the time until the next request begins then."""
+    sent = web.StreamResponse(status=response.status, headers=response.headers)
+    sent.content_length = len(body)
+    await sent.prepare(request)
+    try:
+        for start in range(0, len(body), PART_BYTES):
+            async with asyncio.timeout(STALL_SECONDS):
+                await sent.write(body[start : start + PART_BYTES])
+    except TimeoutError:
+        if isinstance(request.transport, asyncio.Transport):
+            request.transport.abort()
+    return sent
 
 
 def _address(transport: asyncio.Transport) -> str:
@@ -135,9 +189,13 @@ class ResourceListener:
             self._server.pre_shutdown()
             await self._server.shutdown(STOP_SECONDS)
 
+    def abort(self, concerned: Concerned) -> None:
+        """Ends open connections, and what is read over them."""
+        self._server.abort(concerned)
+
     def swap(self, material: Material) -> None:
         assert self._tls is not None, "it listens"
         self._tls.swap(material)
         if material.roots != self._roots:
             self._roots = material.roots
-            self._server.abort_all()
+            self.abort(lambda _: True)  # whoever is trusted no longer has to come again

@@ -1,6 +1,7 @@
 """The principal's side of the resource proxy: what Argo CD asks of a cluster becomes a request to its agent."""
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
 from urllib.parse import parse_qsl
@@ -21,7 +22,8 @@ from sidecars.wire.events import Event, fresh_id
 from sidecars.wire.proxy_payloads import ResourceRequest, ResourceResponse
 from tiphys import logs, metrics
 
-METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
+_CHANGES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+METHODS = _CHANGES | {"GET"}
 MAX_BODY_BYTES = 3 << 20
 """As an API server takes it."""
 MAX_BODIES_BYTES = 96 << 20
@@ -38,6 +40,9 @@ SECONDS = metrics.histogram(
     labels=("method",),
 )
 
+_SECONDS = {method: SECONDS.labels(method) for method in METHODS}
+_OTHER_SECONDS = SECONDS.labels("other")
+
 _REFUSED_HEADERS = ("impersonate-group", "impersonate-uid", "impersonate-extra-")
 _SUCCESS = range(200, 300)
 _MAX_STATUS = 599
@@ -48,7 +53,10 @@ log = logs.get_logger()
 class SubresourceProxy(Protocol):
     """Logs and terminals: streams of their own."""
 
-    async def serve(self, request: web.BaseRequest, *, agent: str, path: ApiPath) -> web.StreamResponse: ...
+    async def serve(
+        self, request: web.BaseRequest, *, agent: str, path: ApiPath, account: str
+    ) -> web.StreamResponse:
+        """`account`: as whom, empty for the agent itself."""
 
 
 class ResourceProxy:
@@ -72,18 +80,24 @@ class ResourceProxy:
         self._seconds = seconds
         self._bodies = 0
         self._go_agents = go_agents.GoAgents(requests, seconds=seconds)
+        self.came = self._go_agents.came
 
     async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
-        agent = ""
+        agent, code, began = "", 0, time.monotonic()
         try:
             self._check_serving()
             agent = self.callers.agent_of(request)
             argocd_agent.RESOURCE_REQUESTS.labels(agent).inc()
-            return await self._served(request, agent)
+            response = await self._served(request, agent)
+            code = response.status
         except (RefusedRequestError, RequestError, PathError) as error:
             code = getattr(error, "status", 400)
             self._count_error(agent, _reason(code, error))
             return _answered(code, status_json(code, str(error)), JSON)
+        finally:
+            if agent and request.method in _CHANGES:
+                _audit(request, agent, code=code, seconds=time.monotonic() - began)
+        return response
 
     def _check_serving(self) -> None:
         if (state := self._standing_by()) is not None:
@@ -91,19 +105,28 @@ class ResourceProxy:
 
     async def _served(self, request: web.BaseRequest, agent: str) -> web.StreamResponse:
         path = parse_path(request.rel_url.raw_path)
+        account = _impersonated(request)
         streams = self._subresources.get(path.subresource)
         if streams is not None and path.resource == "pods" and not path.group:
-            return await streams.serve(request, agent=agent, path=path)
-        with SECONDS.labels(request.method if request.method in METHODS else "other").time():
-            return await self._asked(request, agent, path)
+            self._requests.check_connected(agent)
+            self._check_impersonation(agent, account)
+            return await streams.serve(request, agent=agent, path=path, account=account)
+        began = time.monotonic()
+        try:
+            return await self._asked(request, agent, path, account)
+        finally:
+            _SECONDS.get(request.method, _OTHER_SECONDS).observe(time.monotonic() - began)
 
-    async def _asked(self, request: web.BaseRequest, agent: str, path: ApiPath) -> web.StreamResponse:
+    async def _asked(
+        self, request: web.BaseRequest, agent: str, path: ApiPath, account: str
+    ) -> web.StreamResponse:
         if request.method not in METHODS:
             raise RefusedRequestError(f"{request.method[:16]} is not served", status=405)
         params = _parameters(request)
         if params.get("watch", "false") not in {"", "0", "false"} or path.resource == "watch":
             raise RefusedRequestError("watches do not pass the resource proxy: list again", status=501)
         self._requests.check_connected(agent)
+        self._check_impersonation(agent, account)
         body = await self._body(request)
         try:
             asked = ResourceRequest(
@@ -120,10 +143,10 @@ class ResourceProxy:
                 path=str(path),
                 accept=request.headers.get("Accept", "")[:1024],
                 content_type=request.headers.get("Content-Type", "")[:256],
-                impersonate_user=_impersonated(request),
+                impersonate_user=account,
             )
             if not self._requests.is_tiphys(agent):
-                return await self._asked_of_go(agent, path, asked)
+                return self._answer(agent, await self._go_agents.ask(agent, path, asked))
             answer = await self._requests.ask(
                 agent, _event(asked), seconds=self._seconds, mutates=request.method != "GET"
             )
@@ -131,13 +154,12 @@ class ResourceProxy:
             self._bodies -= len(body)
         return self._answer(agent, _read(answer))
 
-    async def _asked_of_go(self, agent: str, path: ApiPath, asked: ResourceRequest) -> web.StreamResponse:
-        if asked.impersonate_user and not self._drops_impersonation:
+    def _check_impersonation(self, agent: str, account: str) -> None:
+        if account and not (self._drops_impersonation or self._requests.is_tiphys(agent)):
             raise RefusedRequestError(
-                f"agent {agent} is argocd-agent's, which would act as itself and not as {asked.impersonate_user}:"
+                f"agent {agent} is argocd-agent's, which would act as itself and not as {account}:"
                 " use Tiphys there, or --resource-proxy-drop-impersonation"
             )
-        return self._answer(agent, await self._go_agents.ask(agent, path, asked))
 
     def _answer(self, agent: str, told: ResourceResponse) -> web.StreamResponse:
         if not (told.status in _SUCCESS or is_error(told.status)):
@@ -187,8 +209,20 @@ class ResourceProxy:
             argocd_agent.RESOURCE_ERRORS.labels(agent, reason).inc()
 
 
+def _audit(request: web.BaseRequest, agent: str, *, code: int, seconds: float) -> None:
+    """Never what was in it. Code 0: whoever asked has left."""
+    log.info(
+        "a change was asked for",
+        **{logs.AGENT: agent, logs.OPERATION: request.method, logs.KEY: request.rel_url.raw_path[:512]},
+        **{logs.USER: request.headers.get("Impersonate-User", "")[:200] or "-", logs.CODE: code},
+        **{logs.SECONDS: round(seconds, 3)},
+    )
+
+
 def _parameters(request: web.BaseRequest) -> dict[str, str]:
     text = request.rel_url.raw_query_string
+    if not text:
+        return {}
     if len(text) > MAX_QUERY:
         raise RefusedRequestError("the query is too long", status=414)
     try:

@@ -1,10 +1,8 @@
 """Logs on the agent's side: asked for by the principal, read from the API server, sent by calls that may break."""
 
 import asyncio
-from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from typing import Any
 
 import orjson
 
@@ -12,10 +10,10 @@ from kube.errors import ApiError
 from kube.live.raw import RawStream
 from sidecars.delivery.interactive import seconds_left
 from sidecars.proxies.api_paths import ApiPath
-from sidecars.proxies.dispatcher import RequestHandler
 from sidecars.proxies.logs.lines import POSITION, LineReader, LogPosition, SkippedLines
 from sidecars.proxies.pods.access import PodAnswerError, Pods
-from sidecars.proxies.pods.agent_calls import AgentCalls
+from sidecars.proxies.pods.agent_calls import AgentCalls, NotConnectedError
+from sidecars.proxies.pods.data_handler import DataHandler, DataKind
 from sidecars.proxies.refusals import RefusedRequestError
 from sidecars.proxies.statuses import status_json
 from sidecars.wire import payloads
@@ -23,7 +21,7 @@ from sidecars.wire.client.dialer import DialError
 from sidecars.wire.data_streams import LOGS, OpenedDataStream
 from sidecars.wire.events import Event
 from sidecars.wire.generated.logstream_pb2 import LogStreamData
-from sidecars.wire.proxy_payloads import ContainerLogRequest, ResourceResponse
+from sidecars.wire.proxy_payloads import ContainerLogRequest
 from sidecars.wire.streams import StreamLostError
 from tiphys import logs
 
@@ -42,6 +40,15 @@ _OVER = frozenset({"CANCELLED", "NOT_FOUND", "INVALID_ARGUMENT", "INTERNAL"})
 log = logs.get_logger()
 
 
+def _error(uuid: str, message: str) -> tuple[LogStreamData, ...]:
+    return LogStreamData(request_uuid=uuid), LogStreamData(request_uuid=uuid, eof=True, error=message)
+
+
+LOG = DataKind(
+    name="log", path=LOGS, error=_error, refusal=lambda status, words: status_json(status, words).decode()
+)
+
+
 @dataclass(slots=True)
 class _Reading:
     """One log. `told` where the principal is ours: it says from where on it wants the rest."""
@@ -54,59 +61,55 @@ class _Reading:
     source: RawStream | None = None
     skipped: SkippedLines = field(default_factory=lambda: SkippedLines(LogPosition()))
     failures: int = 0
+    left: int | None = None
+    """Bytes that the principal wants of all that is still to be sent; ours counts by itself."""
+
+    def wanted(self, data: bytes) -> bytes:
+        if self.left is None:
+            return data
+        wanted = data[: self.left]
+        self.left -= len(wanted)
+        return wanted
 
     @property
     def uuid(self) -> str:
         return self.request.uuid
 
 
-class LogHandler(RequestHandler):
-    """`close` when the agent ends."""
-
+class LogHandler(DataHandler):
     def __init__(self, pods: Pods, calls: AgentCalls) -> None:
+        super().__init__(LOG, calls)
         self._pods = pods
-        self._calls = calls
-        self._running: dict[str, asyncio.Task[None]] = {}
 
     def mutates(self, event: Event) -> bool:
         return False
 
-    def refusal(self, event: Event, *, status: int, message: str) -> bytes | None:
-        if seconds_left(event) is None:  # argocd-agent's principal takes no such answer
-            return None
-        return _answer(event, status, status_json(status, message))
-
     async def handle(self, event: Event) -> bytes | None:
         request = payloads.read(ContainerLogRequest, event.payload)
-        told = seconds_left(event) is not None
         if request.uuid in self._running:
             return None
         try:
-            reading = await self._begun(request, told=told)
+            reading = await self._opened(request, told=seconds_left(event) is not None)
+        except PodAnswerError as error:
+            if not error.body:
+                return self.refusal(event, status=error.status, message=str(error))
+            body = error.body.decode("utf-8", "replace")
+            message = _words(error.body) or str(error)
+            return self._refused(event, status=error.status, message=message, body=body)
         except RefusedRequestError as error:
-            body = error.body if isinstance(error, PodAnswerError) else b""
-            body = body or status_json(error.status, str(error))
-            if told:
-                return _answer(event, error.status, body)
-            self._start(request.uuid, self._tell_error(request.uuid, _words(body) or str(error)))
-            return None
-        self._start(request.uuid, self._carry(reading))
-        return _answer(event, _OK) if told else None
+            return self.refusal(event, status=error.status, message=str(error))
+        return self._begun(event, request.uuid, self._carry(reading))
 
-    async def close(self) -> None:
-        running = list(self._running.values())
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
-
-    async def _begun(self, request: ContainerLogRequest, *, told: bool) -> _Reading:
+    async def _opened(self, request: ContainerLogRequest, *, told: bool) -> _Reading:
         if len(self._running) >= MAX_LOGS:
             raise RefusedRequestError(f"{MAX_LOGS} logs of this agent are read already", status=429)
+        if request.limit_bytes is not None and request.limit_bytes < 1:
+            raise RefusedRequestError("limitBytes: less than 1", status=400)
         account = request.impersonate_user
         path = await self._pods.check(namespace=request.namespace, name=request.pod_name, account=account)
         # What a principal of ours shows it decides by itself.
         reader = LineReader(timestamps=told or request.timestamps)
-        reading = _Reading(request, path, told, reader)
+        reading = _Reading(request, path, told, reader, left=request.limit_bytes)
         await self._open(reading, LogPosition())
         return reading
 
@@ -138,7 +141,11 @@ class LogHandler(RequestHandler):
                 begun = asyncio.get_running_loop().time()
                 try:
                     stream = await self._calls.open(LOGS, seconds=RESUME_SECONDS)
+                    begun = asyncio.get_running_loop().time()
                     await self._attempt(reading, stream, first=first)
+                except NotConnectedError as error:
+                    log.debug("a log's call does not come back", **{logs.REASON: str(error)})
+                    return
                 except (StreamLostError, DialError) as error:
                     if error.code in _OVER:
                         return
@@ -206,50 +213,18 @@ class LogHandler(RequestHandler):
                 continue
             if not data:
                 break
-            shown = reading.reader.take(reading.skipped.take(data))
+            shown = reading.wanted(reading.reader.take(reading.skipped.take(data)))
             for begin in range(0, len(shown), _CHUNK):
                 await stream.write(
                     LogStreamData(request_uuid=reading.uuid, data=shown[begin : begin + _CHUNK])
                 )
-        rest = reading.reader.rest()
+            if reading.left == 0:
+                break
+        rest = reading.wanted(reading.reader.rest())
         if rest:
             await stream.write(LogStreamData(request_uuid=reading.uuid, data=rest))
         await stream.write(LogStreamData(request_uuid=reading.uuid, eof=True))
         await stream.finish()
-
-    async def _tell_error(self, uuid: str, error: str) -> None:
-        """argocd-agent's principal reads it nowhere else."""
-        try:
-            stream = await self._calls.open(LOGS, seconds=RESUME_SECONDS)
-            await stream.write(LogStreamData(request_uuid=uuid))
-            await stream.write(LogStreamData(request_uuid=uuid, eof=True, error=error))
-            await stream.finish()
-            await stream.read()
-        except (StreamLostError, DialError) as lost:
-            log.debug("nobody heard why there is no log", **{logs.REASON: str(lost)})
-
-    def _start(self, uuid: str, work: Coroutine[Any, Any, None]) -> None:
-        task = self._running[uuid] = asyncio.get_running_loop().create_task(work, name="log")
-
-        def ended(task: "asyncio.Task[None]") -> None:
-            self._running.pop(uuid, None)
-            if not task.cancelled() and task.exception() is not None:
-                log.error("a log was not sent", exc_info=task.exception())
-
-        task.add_done_callback(ended)
-
-
-class DisabledLogs(LogHandler):
-    """--enable-logs=false: said at once."""
-
-    def __init__(self) -> None:
-        """Without anything to ask."""
-
-    async def handle(self, event: Event) -> bytes | None:
-        return self.refusal(event, status=403, message="this agent shows no logs: --enable-logs")
-
-    async def close(self) -> None:
-        """Nothing was begun."""
 
 
 def _query(request: ContainerLogRequest, position: LogPosition) -> dict[str, str]:
@@ -260,8 +235,6 @@ def _query(request: ContainerLogRequest, position: LogPosition) -> dict[str, str
         query["follow"] = "true"
     if request.previous:
         query["previous"] = "true"
-    if request.limit_bytes is not None:
-        query["limitBytes"] = str(request.limit_bytes)
     if position.timestamp:
         return {**query, "sinceTime": position.since}
     if request.tail_lines is not None:
@@ -271,11 +244,6 @@ def _query(request: ContainerLogRequest, position: LogPosition) -> dict[str, str
     if request.since_time:
         query["sinceTime"] = request.since_time
     return query
-
-
-def _answer(event: Event, status: int, body: bytes = b"") -> bytes:
-    text = body.decode("utf-8", "replace")
-    return payloads.write(ResourceResponse(uuid=event.event_id, status=status, resource=text))
 
 
 def _words(body: bytes) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 import re
 import time
-from urllib.parse import parse_qsl
+from dataclasses import replace
 
 import grpc
 from aiohttp import web
@@ -13,6 +13,7 @@ from sidecars.proxies.api_paths import ApiPath
 from sidecars.proxies.logs.lines import POSITION
 from sidecars.proxies.logs.session import LogEndedError, LogSession
 from sidecars.proxies.pods.data_sessions import DataSessions
+from sidecars.proxies.pods.parameters import query_pairs, single_parameters
 from sidecars.proxies.refusals import RefusedRequestError
 from sidecars.proxies.requests import Requests
 from sidecars.proxies.statuses import JSON, explained, is_error, status_json
@@ -43,9 +44,10 @@ _OK = 200
 _NUMBER = re.compile(r"\d{1,18}")
 _BOOLEANS = {"": True, "1": True, "t": True, "true": True, "0": False, "f": False, "false": False}
 _KNOWN = frozenset({
-    "container", "follow", "insecureSkipTLSVerifyBackend", "limitBytes", "pretty", "previous", "sinceSeconds",
-    "sinceTime", "stream", "tailLines", "timestamps",
+    "container", "follow", "limitBytes", "pretty", "previous", "sinceSeconds", "sinceTime", "tailLines", "timestamps",
 })  # fmt: skip
+# Said as Kubernetes has it without them; otherwise they are refused as all that no agent is told.
+_DEFAULTS = {"stream": "All", "insecureSkipTLSVerifyBackend": "false"}
 
 log = logs.get_logger()
 
@@ -55,12 +57,15 @@ class LogProxy:
         self._requests = requests
         self._sessions: DataSessions[LogSession] = DataSessions(per_agent=MAX_LOGS_PER_AGENT, what="logs")
 
-    async def serve(self, request: web.BaseRequest, *, agent: str, path: ApiPath) -> web.StreamResponse:
+    async def serve(
+        self, request: web.BaseRequest, *, agent: str, path: ApiPath, account: str
+    ) -> web.StreamResponse:
         if request.method != "GET":
             raise RefusedRequestError("a log can be read, no more", status=405)
-        asked = log_request(request.rel_url.raw_query_string, path=path, account=_account(request))
-        self._requests.check_connected(agent)
-        session = LogSession(uuid=asked.uuid, agent=agent, timestamps=asked.timestamps)
+        asked = log_request(request.rel_url.raw_query_string, path=path, account=account)
+        session = LogSession(
+            uuid=asked.uuid, agent=agent, timestamps=asked.timestamps, limit=asked.limit_bytes
+        )
         self._sessions.add(session)
         begin = time.monotonic()
         OPEN.inc()
@@ -86,10 +91,12 @@ class LogProxy:
             target=Target.CONTAINER_LOG,
             resource_id=asked.uuid,
             event_id=asked.uuid,
-            payload=payloads.write(asked),
+            # Counted here, over the whole log: an API server would count timestamps that nobody asked for.
+            payload=payloads.write(replace(asked, limit_bytes=None)),
         )
         if self._requests.is_tiphys(session.agent):
             answer = _read(await self._requests.ask(session.agent, event, seconds=ANSWER_SECONDS))
+            session.expect()
             return None if answer.status == _OK else _refusal(session.agent, answer)
         self._requests.tell(session.agent, event, seconds=ANSWER_SECONDS)
         try:
@@ -139,6 +146,8 @@ class LogProxy:
         while True:
             if message.data:
                 await session.put(message.data)
+            if session.is_full:
+                raise _over(grpc.StatusCode.CANCELLED, "no more of it is wanted")
             if message.error:
                 await session.finish(message.error[:1000])
                 raise _over(grpc.StatusCode.INTERNAL, message.error[:1000])
@@ -154,15 +163,15 @@ class LogProxy:
 
 def log_request(query: str, *, path: ApiPath, account: str = "") -> ContainerLogRequest:
     """Of the API server's parameters; what it does not know is refused here too."""
-    try:
-        pairs = dict(parse_qsl(query, keep_blank_values=True, max_num_fields=32, errors="strict"))
-    except ValueError as error:
-        raise RefusedRequestError("the query cannot be read", status=400) from error
+    pairs = single_parameters(query_pairs(query, most=32))
     if not (path.namespace and path.name):
         raise RefusedRequestError("a log is that of a pod in a namespace", status=400)
-    pairs.pop("agentName", None)
+    for name, usual in _DEFAULTS.items():
+        if pairs.get(name, usual) == usual:
+            pairs.pop(name, None)
     if unknown := sorted(set(pairs) - _KNOWN):
-        raise RefusedRequestError(f"the parameter {unknown[0][:64]} is not served", status=400)
+        told = pairs[unknown[0]]
+        raise RefusedRequestError(f"the parameter {unknown[0][:64]}={told[:64]} is not served", status=400)
     return ContainerLogRequest(
         uuid=fresh_id(),
         namespace=path.namespace,
@@ -174,17 +183,19 @@ def log_request(query: str, *, path: ApiPath, account: str = "") -> ContainerLog
         since_time=pairs.get("sinceTime", ""),
         timestamps=_boolean(pairs, "timestamps"),
         previous=_boolean(pairs, "previous"),
-        limit_bytes=_number(pairs, "limitBytes"),
+        limit_bytes=_number(pairs, "limitBytes", least=1),
         impersonate_user=account,
     )
 
 
-def _number(pairs: dict[str, str], name: str) -> int | None:
+def _number(pairs: dict[str, str], name: str, *, least: int = 0) -> int | None:
     told = pairs.get(name)
     if told is None:
         return None
     if not _NUMBER.fullmatch(told) or int(told) > MAX_NUMBER:
         raise RefusedRequestError(f"{name}: {told[:32]!r} is no number", status=400)
+    if int(told) < least:
+        raise RefusedRequestError(f"{name}: {told[:32]} is less than {least}", status=400)
     return int(told)
 
 
@@ -193,10 +204,6 @@ def _boolean(pairs: dict[str, str], name: str) -> bool:
     if told not in _BOOLEANS:
         raise RefusedRequestError(f"{name}: {told[:32]!r} is neither true nor false", status=400)
     return _BOOLEANS[told]
-
-
-def _account(request: web.BaseRequest) -> str:
-    return request.headers.get("Impersonate-User", "")[:512]
 
 
 def _message(raw: bytes | None) -> LogStreamData:

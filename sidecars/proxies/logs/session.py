@@ -17,7 +17,9 @@ class LogEndedError(SurroundingsError):
 
 
 class LogSession:
-    def __init__(self, *, uuid: str, agent: str, timestamps: bool) -> None:
+    """`limit` is how many bytes its reader wants, across all calls."""
+
+    def __init__(self, *, uuid: str, agent: str, timestamps: bool, limit: int | None = None) -> None:
         self.uuid = uuid
         self.agent = agent
         self.over = False
@@ -29,6 +31,12 @@ class LogSession:
         self._attached: asyncio.Task[object] | None = None
         self._waiting: asyncio.TimerHandle | None = None
         self._ended = False
+        self._left = limit
+
+    @property
+    def is_full(self) -> bool:
+        """The reader has as much as it wants."""
+        return self._left == 0
 
     @property
     def position(self) -> str:
@@ -39,6 +47,11 @@ class LogSession:
         return self._reader.lines
 
     # The agent's call.
+
+    def expect(self) -> None:
+        """The agent has promised a call; it may be lost before it comes."""
+        if self._attached is None and self._waiting is None and not self._ended:
+            self._wait()
 
     def attach(self) -> None:
         """The present task brings the log from now on; one that did before has lost its connection."""
@@ -53,27 +66,30 @@ class LogSession:
         if self._attached is asyncio.current_task():
             self._attached = None
             if not (self._ended or self.over):
-                loop = asyncio.get_running_loop()
-                self._waiting = loop.call_later(RESUME_SECONDS, self._give_up)
+                self._wait()
 
     async def put(self, data: bytes) -> None:
         """Returns when there is room for more: the agent, and the API server behind it, wait as long."""
-        shown = self._reader.take(data)
-        if shown:
-            await self._chunks.put(shown)
+        await self._show(self._reader.take(data))
         self._begin()
+        if self.is_full:
+            await self.finish()
 
     async def finish(self, error: str = "") -> None:
         self._ended = True
         rest = self._reader.rest()
-        if rest and not error:
-            await self._chunks.put(rest)
-        if error and not self.begun.done():
-            self.begun.set_exception(LogEndedError(error))
-            self.begun.exception()  # whoever waits for it has it
-            return
-        self._begin()
-        await self._chunks.put(LogEndedError(error) if error else None)
+        if not error:
+            await self._show(rest)
+        ended = LogEndedError(error) if error else None
+        self._begin(ended)
+        await self._chunks.put(ended)
+
+    async def _show(self, data: bytes) -> None:
+        if self._left is not None:
+            data = data[: self._left]
+            self._left -= len(data)
+        if data:
+            await self._chunks.put(data)
 
     # The reader.
 
@@ -93,16 +109,22 @@ class LogSession:
         if self.begun.done() and not self.begun.cancelled():
             self.begun.exception()
 
-    def _begin(self) -> None:
-        if not self.begun.done():
+    def _wait(self) -> None:
+        self._waiting = asyncio.get_running_loop().call_later(RESUME_SECONDS, self._give_up)
+
+    def _begin(self, error: LogEndedError | None = None) -> None:
+        if self.begun.done():
+            return
+        if error is None:
             self.begun.set_result(None)
+        else:
+            self.begun.set_exception(error)
+            self.begun.exception()  # whoever waits for it has it
 
     def _give_up(self) -> None:
         self._ended = True
         error = LogEndedError(f"agent {self.agent} lost its connection and did not come back")
-        if not self.begun.done():
-            self.begun.set_exception(error)
-            return
+        self._begin(error)
         if self._chunks.full():  # the reader is slower than that: what waits is worth less than the news
             self._chunks.get_nowait()
         self._chunks.put_nowait(error)

@@ -9,6 +9,10 @@ from sidecars.wire.data_streams import OpenedDataStream
 from sidecars.wire.streams import StreamLostError
 
 
+class NotConnectedError(StreamLostError):
+    """There is no connection to the principal, and none came."""
+
+
 class AgentCalls:
     def __init__(self) -> None:
         self._connection: AgentConnection | None = None
@@ -27,13 +31,13 @@ class AgentCalls:
                 self._connected.clear()
 
     async def open(self, path: str, *, seconds: float) -> OpenedDataStream:
-        """Waits so long for a connection; raises StreamLostError or DialError."""
+        """Waits so long for a connection; raises NotConnectedError, or DialError where the login has ended."""
         try:
             async with asyncio.timeout(seconds):
                 while self._connection is None:
                     await self._connected.wait()
         except TimeoutError as error:
-            raise StreamLostError(
+            raise NotConnectedError(
                 f"not connected to the principal within {seconds:.0f} s", code="UNAVAILABLE"
             ) from error
         return await self._connection.open_data_stream(path)

@@ -1,5 +1,6 @@
 """What somebody at the control plane has open at an agent, until that agent's call comes for it."""
 
+from collections.abc import Iterator
 from typing import Generic, Protocol, TypeVar
 
 from sidecars.proxies.requests import RequestLimitError
@@ -40,6 +41,10 @@ class DataSessions(Generic[S]):
         self._count[session.agent] -= 1
         if not self._count[session.agent]:
             del self._count[session.agent]
+
+    def of(self, agent: str) -> Iterator[S]:
+        """The oldest first."""
+        return (session for session in self._open.values() if session.agent == agent)
 
     def find(self, uuid: str, *, agent: str) -> S | None:
         """Another agent's is as good as none."""

@@ -15,7 +15,7 @@ from argocd.agents.routing import AgentMapping
 from argocd.agents.vocabulary import Target
 from sidecars.proxies.dispatcher import RequestDispatcher, RequestHandler
 from sidecars.proxies.redis import keys, metrics
-from sidecars.proxies.redis.agent_subscriptions import RETRY_SECONDS, AgentSubscriptions
+from sidecars.proxies.redis.agent_subscriptions import MAX_SUBSCRIPTIONS, RETRY_SECONDS, AgentSubscriptions
 from sidecars.proxies.redis.backend import RedisBackend
 from sidecars.proxies.redis.keys import KeyRefusedError
 from sidecars.wire import payloads
@@ -35,6 +35,7 @@ from tiphys.errors import SurroundingsError, TiphysError
 # Questions that Redis is asked at a time; it answers one in a tenth of a millisecond.
 SLOTS = 32
 REDIS_SECONDS = 5.0
+TOO_LARGE = "the value is larger than a message may be: raise --grpc-max-message-size on both ends"
 
 KnowsApplication = Callable[[str, str], bool]
 """Of a namespace (empty: Argo CD's own) and a name: whether the principal has anything to do with it."""
@@ -77,16 +78,21 @@ class RedisAnswers(RequestHandler):
         *,
         mapped_by: AgentMapping,
         knows_application: KnowsApplication,
+        clock: Callable[[], float],
+        max_message_bytes: int,
     ) -> None:
         self._client = client
+        # A message carries it in base64.
+        self._max_bytes = max_message_bytes * 3 // 4
         self._dispatcher = dispatcher
         self._mapped_by = mapped_by
         self._knows_application = knows_application
-        self._subscriptions = AgentSubscriptions(client)
+        self._subscriptions = AgentSubscriptions(client, clock=clock)
         self._late: set[str] = set()
 
     async def run(self) -> None:
-        self._dispatcher.serve(Target.REDIS, self, slots=SLOTS)
+        # All subscriptions may end at once, where an argocd-server does.
+        self._dispatcher.serve(Target.REDIS, self, slots=SLOTS, unawaited=MAX_SUBSCRIPTIONS)
         try:
             await self._subscriptions.run()
         finally:
@@ -129,11 +135,18 @@ class RedisAnswers(RequestHandler):
 
     async def _get(self, key: str) -> RedisValue:
         try:
-            value: Any = await self._client.get(self._own(key))
+            value = await self._value(self._own(key))
         except (TiphysError, RedisError, OSError) as error:
             metrics.AGENT_ERRORS.labels("get").inc()
             return RedisValue(error=_told(error))
         return RedisValue(value=value, cache_hit=value is not None)
+
+    async def _value(self, key: str) -> bytes | None:
+        """Read as far as it could be sent: a value may have 512 MiB."""
+        value: Any = await self._client.getrange(key, 0, self._max_bytes)
+        if len(value) > self._max_bytes:
+            raise SurroundingsError(TOO_LARGE)
+        return bytes(value) if value or await self._client.exists(key) else None
 
     async def _subscribe(self, request: RedisRequest, channel: str) -> str:
         push = partial(self._push, request, channel)
@@ -168,6 +181,16 @@ class RedisAnswers(RequestHandler):
             self._push(request, channel)
 
         asyncio.get_running_loop().call_later(RETRY_SECONDS, again)
+
+
+class DisabledRedis(RedisAnswers):
+    """--redis-addr "": said at once."""
+
+    def __init__(self) -> None:
+        """Without anything to ask."""
+
+    async def handle(self, event: Event) -> bytes | None:
+        return self.refusal(event, status=403, message="this agent shows nothing of its Redis: --redis-addr")
 
 
 def _answer(request: RedisRequest, **body: Any) -> bytes:

@@ -1,7 +1,6 @@
 """Channels of the agent's Redis that the principal follows, over one connection."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,7 +35,7 @@ class _Channel:
 class AgentSubscriptions:
     """`run` until cancelled."""
 
-    def __init__(self, client: Redis, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, client: Redis, *, clock: Callable[[], float]) -> None:
         self._client = client
         self._clock = clock
         self._pubsub: Any = client.pubsub()

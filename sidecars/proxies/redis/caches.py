@@ -1,6 +1,7 @@
 """What agents have in their Redis, asked for over their streams; one subscription for all who follow a channel."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -29,6 +30,8 @@ from tiphys.errors import SurroundingsError, TiphysError
 GET_SECONDS = 10.0
 # As argocd-agent: an agent forgets a subscription after ten minutes without one.
 PING_SECONDS = 60.0
+# After an agent that came back could not follow a channel: its Redis may be coming back too.
+RETRY_SECONDS = 5.0
 # Pings and renewals under way: an agent that comes back with a thousand subscriptions has other things to do too.
 AT_ONCE = 32
 # Of one agent: five times the Applications that a large one has. What is beyond is refused.
@@ -85,6 +88,9 @@ class AgentRedisCaches:
         try:
             while True:
                 await asyncio.sleep(PING_SECONDS)
+                self._uuids = {
+                    agent: uuid for agent, uuid in self._uuids.items() if self._requests.connected(agent)
+                }
                 for subscription in self._all():
                     async with self._turns:  # not all in one breath
                         self._start(self._ping(subscription))
@@ -193,6 +199,8 @@ class AgentRedisCaches:
         subscription.uuid = fresh_id()
 
         async def rejoin() -> None:
+            """Who follows is told when it counts again; until then something may be missed."""
+            uuid = subscription.uuid
             try:
                 async with self._turns:
                     await self._joined(subscription)
@@ -205,6 +213,11 @@ class AgentRedisCaches:
                         logs.ERROR: str(error),
                     },
                 )
+                await asyncio.sleep(RETRY_SECONDS)
+                # Once; then the next ping.
+                if subscription.followers and subscription.uuid == uuid:
+                    with contextlib.suppress(TiphysError):
+                        await self._joined(subscription)
             subscription.notify()
 
         self._start(rejoin())

@@ -2,19 +2,17 @@
 
 import asyncio
 import math
-from collections.abc import Coroutine
+import re
 from dataclasses import dataclass
-from typing import Any
 
 import orjson
 from aiohttp import ClientConnectionError, ClientWebSocketResponse, WSMsgType
 
 from argocd.reading import text
 from kube.errors import ApiError
-from sidecars.delivery.interactive import seconds_left
-from sidecars.proxies.dispatcher import RequestHandler
 from sidecars.proxies.pods.access import PodAnswerError, Pods
 from sidecars.proxies.pods.agent_calls import AgentCalls
+from sidecars.proxies.pods.data_handler import DataHandler, DataKind
 from sidecars.proxies.refusals import RefusedRequestError
 from sidecars.proxies.terminal import channels
 from sidecars.wire import payloads
@@ -22,18 +20,29 @@ from sidecars.wire.client.dialer import DialError
 from sidecars.wire.data_streams import TERMINAL, OpenedDataStream
 from sidecars.wire.events import Event
 from sidecars.wire.generated.terminalstream_pb2 import TerminalStreamData
-from sidecars.wire.proxy_payloads import ContainerTerminalRequest, ResourceResponse
+from sidecars.wire.proxy_payloads import ContainerTerminalRequest
 from sidecars.wire.streams import StreamLostError
 from tiphys import logs
 
 MAX_TERMINALS = 128
 CALL_SECONDS = 15.0
 CLOSE_SECONDS = 5.0
+# As argocd-agent: a shell that draws before its reader has told a size needs one.
+FIRST_SIZE = (80, 24)
 ERROR_BYTES = 64 << 10
 _CHUNK = 64 << 10
-_OK = 200
+_BAD_REQUEST = 400
+# What Kubernetes says when all is well but the upgrade.
+_UPGRADE = re.compile("upgrade", re.IGNORECASE)
 
 log = logs.get_logger()
+
+
+def _error(uuid: str, message: str) -> tuple[TerminalStreamData, ...]:
+    return TerminalStreamData(request_uuid=uuid), TerminalStreamData(request_uuid=uuid, error=message)
+
+
+TERMINALS = DataKind(name="terminal", path=TERMINAL, error=_error, refusal=lambda _status, words: words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,22 +53,14 @@ class TerminalLimits:
     idle: float
 
 
-class TerminalHandler(RequestHandler):
-    """`close` when the agent ends."""
-
+class TerminalHandler(DataHandler):
     def __init__(self, pods: Pods, calls: AgentCalls, *, limits: TerminalLimits) -> None:
+        super().__init__(TERMINALS, calls)
         self._pods = pods
-        self._calls = calls
         self._limits = limits
-        self._running: dict[str, asyncio.Task[None]] = {}
 
     def mutates(self, event: Event) -> bool:
         return True
-
-    def refusal(self, event: Event, *, status: int, message: str) -> bytes | None:
-        if seconds_left(event) is None:  # argocd-agent's principal takes no such answer
-            return None
-        return payloads.write(ResourceResponse(uuid=event.event_id, status=status, resource=message))
 
     async def handle(self, event: Event) -> bytes | None:
         request = payloads.read(ContainerTerminalRequest, event.payload)
@@ -71,17 +72,8 @@ class TerminalHandler(RequestHandler):
             words = str(error)
             if isinstance(error, PodAnswerError):
                 words = _words(error.body) or words
-            if seconds_left(event) is None:
-                self._start(request.uuid, self._tell_error(request.uuid, words))
             return self.refusal(event, status=error.status, message=words)
-        self._start(request.uuid, self._carry(request, socket))
-        return self.refusal(event, status=_OK, message="")
-
-    async def close(self) -> None:
-        running = list(self._running.values())
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        return self._begun(event, request.uuid, self._carry(request, socket))
 
     async def _opened(self, request: ContainerTerminalRequest) -> ClientWebSocketResponse:
         if len(self._running) >= MAX_TERMINALS:
@@ -104,16 +96,24 @@ class TerminalHandler(RequestHandler):
         self, path: str, query: dict[str, str], account: str, error: ApiError
     ) -> RefusedRequestError:
         """A refused WebSocket comes without its words: asked without one, the API server says them."""
-        code = getattr(error, "code", 0) or 502
-        if code in {403, 404}:
-            try:
-                answer = await self._pods.api.request(
-                    "GET", path, query=query, impersonate=account, max_bytes=ERROR_BYTES
-                )
-            except ApiError:
-                return RefusedRequestError(str(error), status=code)
-            if answer.status == code:
-                return PodAnswerError(str(error), status=code, body=answer.body)
+        code = getattr(error, "code", 0)
+        if not code:
+            return RefusedRequestError(str(error), status=502)
+        try:
+            answer = await self._pods.api.request(
+                "GET", path, query=query, impersonate=account, max_bytes=ERROR_BYTES
+            )
+        except ApiError:
+            return RefusedRequestError(str(error), status=code)
+        words = _words(answer.body)
+        if answer.status == code == _BAD_REQUEST and _UPGRADE.search(words):
+            return RefusedRequestError(
+                f"the API server opens no WebSocket for exec, and SPDY is not spoken here ({words[:200]}):"
+                " a proxy between the agent and the API server must let WebSockets through",
+                status=502,
+            )
+        if answer.status == code:
+            return PodAnswerError(str(error), status=code, body=answer.body)
         return RefusedRequestError(str(error), status=code)
 
     async def _carry(self, request: ContainerTerminalRequest, socket: ClientWebSocketResponse) -> None:
@@ -121,45 +121,27 @@ class TerminalHandler(RequestHandler):
             stream = await self._calls.open(TERMINAL, seconds=CALL_SECONDS)
             try:
                 await stream.write(TerminalStreamData(request_uuid=request.uuid))
-                await _Terminal(request.uuid, socket, stream, self._limits).run()
+                await _Terminal(request, socket, stream, self._limits).run()
             finally:
                 stream.cancel()
         except (StreamLostError, DialError) as error:
             log.debug("a terminal's call ended", **{logs.REASON: str(error)})
         finally:
-            async with asyncio.timeout(CLOSE_SECONDS):
-                await socket.close()
-
-    async def _tell_error(self, uuid: str, error: str) -> None:
-        """argocd-agent's principal reads it nowhere else."""
-        try:
-            stream = await self._calls.open(TERMINAL, seconds=CALL_SECONDS)
-            await stream.write(TerminalStreamData(request_uuid=uuid))
-            await stream.write(TerminalStreamData(request_uuid=uuid, error=error))
-            await stream.finish()
-            while await stream.read() is not None:
-                pass
-        except (StreamLostError, DialError) as lost:
-            log.debug("nobody heard why there is no terminal", **{logs.REASON: str(lost)})
-
-    def _start(self, uuid: str, work: Coroutine[Any, Any, None]) -> None:
-        task = self._running[uuid] = asyncio.get_running_loop().create_task(work, name="terminal")
-
-        def ended(task: "asyncio.Task[None]") -> None:
-            self._running.pop(uuid, None)
-            if not task.cancelled() and task.exception() is not None:
-                log.error("a terminal failed", exc_info=task.exception())
-
-        task.add_done_callback(ended)
+            await _close(socket)
 
 
 class _Terminal:
     """One, between the API server's WebSocket and the principal's call."""
 
     def __init__(
-        self, uuid: str, socket: ClientWebSocketResponse, stream: OpenedDataStream, limits: TerminalLimits
+        self,
+        request: ContainerTerminalRequest,
+        socket: ClientWebSocketResponse,
+        stream: OpenedDataStream,
+        limits: TerminalLimits,
     ) -> None:
-        self._uuid = uuid
+        self._uuid = request.uuid
+        self._tty = request.tty
         self._socket = socket
         self._stream = stream
         self._limits = limits
@@ -206,14 +188,15 @@ class _Terminal:
 
     async def _type(self) -> None:
         try:
+            if self._tty:
+                await self._resize(*FIRST_SIZE)
             while (raw := await self._stream.read()) is not None:
                 self._active = asyncio.get_running_loop().time()
                 message = TerminalStreamData.FromString(raw)
                 if message.data:
                     await self._socket.send_bytes(bytes((channels.STDIN,)) + message.data)
                 if message.resize:
-                    size = channels.size(message.cols, message.rows)
-                    await self._socket.send_bytes(bytes((channels.RESIZE,)) + size)
+                    await self._resize(message.cols, message.rows)
                 if message.eof and self._socket.protocol == channels.V5:  # v4 has no word for it
                     await self._socket.send_bytes(bytes((channels.CLOSE, channels.STDIN)))
                 if message.error:
@@ -221,6 +204,9 @@ class _Terminal:
         except (ClientConnectionError, ConnectionError) as error:
             log.debug("the API server takes no more of a terminal", **{logs.REASON: str(error)})
             await asyncio.Event().wait()  # how it ended the other direction tells
+
+    async def _resize(self, columns: int, rows: int) -> None:
+        await self._socket.send_bytes(bytes((channels.RESIZE,)) + channels.size(columns, rows))
 
     async def _limit(self) -> str:
         """Which one was reached, in words."""
@@ -240,17 +226,12 @@ class _Terminal:
             await asyncio.sleep(at - loop.time())
 
 
-class DisabledTerminals(TerminalHandler):
-    """Without --enable-exec: said at once."""
-
-    def __init__(self) -> None:
-        """Without anything to ask."""
-
-    async def handle(self, event: Event) -> bytes | None:
-        return self.refusal(event, status=403, message="this agent opens no terminals: --enable-exec")
-
-    async def close(self) -> None:
-        """Nothing was begun."""
+async def _close(socket: ClientWebSocketResponse) -> None:
+    try:
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await socket.close()
+    except TimeoutError:  # the connection is closed all the same
+        log.debug("the API server did not end a terminal")
 
 
 def _words(body: bytes) -> str:

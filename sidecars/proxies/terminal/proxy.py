@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections import deque
-from urllib.parse import parse_qsl
 
 import grpc
 from aiohttp import WSMsgType, web
@@ -12,6 +11,7 @@ from google.protobuf.message import DecodeError
 from argocd.agents.vocabulary import Message, Target
 from sidecars.proxies.api_paths import ApiPath
 from sidecars.proxies.pods.data_sessions import DataSessions
+from sidecars.proxies.pods.parameters import query_pairs, single_parameters
 from sidecars.proxies.refusals import RefusedRequestError
 from sidecars.proxies.requests import RequestError, Requests
 from sidecars.proxies.terminal import channels
@@ -88,21 +88,19 @@ class TerminalProxy:
             per_agent=MAX_TERMINALS_PER_AGENT, what="terminals"
         )
 
-    async def serve(self, request: web.BaseRequest, *, agent: str, path: ApiPath) -> web.StreamResponse:
-        socket = web.WebSocketResponse(protocols=channels.PROTOCOLS, max_msg_size=channels.MAX_FRAME)
-        if not socket.can_prepare(request).ok:
-            raise RefusedRequestError(
-                "a terminal is opened by a WebSocket, no other way is served", status=400
-            )
-        asked = terminal_request(request, path=path)
-        self._requests.check_connected(agent)
+    async def serve(
+        self, request: web.BaseRequest, *, agent: str, path: ApiPath, account: str
+    ) -> web.StreamResponse:
+        asked = terminal_request(request, path=path, account=account)
         session = TerminalSession(uuid=asked.uuid, agent=agent)
         self._sessions.add(session)
         begin, outcome = time.monotonic(), "left"
         OPEN.inc()
         try:
-            await socket.prepare(request)
+            # Last of all: a client that was refused a WebSocket asks again by SPDY, and shows what it is told then.
+            socket = await _upgraded(request)
             outcome = await self._connected(socket, session, asked)
+            await socket.close()
         finally:
             OPEN.dec()
             session.close()
@@ -125,9 +123,11 @@ class TerminalProxy:
             async with asyncio.timeout(ANSWER_SECONDS):
                 stream = await asyncio.shield(session.stream)
         except (RefusedRequestError, RequestError) as error:
-            return await _end(socket, channels.failure(str(error), code=error.status))
+            return await _told(socket, channels.failure(str(error), code=error.status))
         except TimeoutError:
-            return await _end(socket, channels.failure(f"agent {session.agent} did not come to the terminal"))
+            return await _told(
+                socket, channels.failure(f"agent {session.agent} did not come to the terminal")
+            )
         keyboard = _Keyboard(session.uuid)
         reading = asyncio.ensure_future(_read_client(socket, keyboard))
         typing = asyncio.ensure_future(keyboard.send(stream))
@@ -158,11 +158,41 @@ class TerminalProxy:
 
     async def carry(self, peer: AuthenticatedAgent, stream: DataStream, _greet: SendGreeting) -> None:
         """A call of an agent, StreamTerminal, for as long as somebody sits there."""
-        first = _message(await stream.read())
+        raw: bytes | None = None
+        try:
+            raw = await stream.read()
+        finally:
+            if raw is None:
+                self._hung_up(peer.name)
+        first = _message(raw)
         session = self._sessions.find(first.request_uuid, agent=peer.name)
         if session is None or session.stream.done():
             raise _over(grpc.StatusCode.NOT_FOUND, "session not found")
         await session.read(stream)
+
+    def _hung_up(self, agent: str) -> None:
+        """Before its first word came, which says for whom it was: argocd-agent's does where there is no such shell, and
+        what it has said is lost with the call. Whoever has waited longest is told, rather than nobody.
+        """
+        for session in self._sessions.of(agent):
+            if not session.stream.done():
+                session.stream.set_exception(
+                    RefusedRequestError(f"agent {agent} hung up before the terminal began", status=502)
+                )
+                session.stream.exception()  # who waited may have left
+                return
+
+
+async def _upgraded(request: web.BaseRequest) -> web.WebSocketResponse:
+    socket = web.WebSocketResponse(protocols=channels.PROTOCOLS, max_msg_size=channels.MAX_FRAME)
+    if not socket.can_prepare(request).ok:
+        raise RefusedRequestError(
+            "a terminal is opened by a WebSocket, SPDY is not served: whatever stands between Argo CD and"
+            " this port must let WebSockets through",
+            status=400,
+        )
+    await socket.prepare(request)
+    return socket
 
 
 class _Keyboard:
@@ -225,38 +255,31 @@ async def _show(socket: web.WebSocketResponse, session: TerminalSession) -> str:
                 outcome = message.data if channel == channels.OUTCOME else outcome
                 await socket.send_bytes(bytes((channel,)) + message.data)
             if message.error:
-                return await _end(socket, channels.failure(message.error[:1000]))
+                return await _told(socket, channels.failure(message.error[:1000]))
             if message.eof:
-                return await _end(socket, b"" if outcome else channels.SUCCESS)
+                return await _told(socket, b"" if outcome else channels.SUCCESS)
     except ConnectionError:
         return "left"
-    return await _end(socket, channels.failure(f"the connection with agent {session.agent} was lost"))
+    return await _told(socket, channels.failure(f"the connection with agent {session.agent} was lost"))
 
 
-async def _end(socket: web.WebSocketResponse, outcome: bytes) -> str:
+async def _told(socket: web.WebSocketResponse, outcome: bytes) -> str:
     try:
         if outcome:
             await socket.send_bytes(bytes((channels.OUTCOME,)) + outcome)
-        await socket.close()
     except ConnectionError:
         return "left"
     return "ended" if outcome in {b"", channels.SUCCESS} else "failed"
 
 
-def terminal_request(request: web.BaseRequest, *, path: ApiPath) -> ContainerTerminalRequest:
-    try:
-        pairs = parse_qsl(
-            request.rel_url.raw_query_string, keep_blank_values=True, max_num_fields=128, errors="strict"
-        )
-    except ValueError as error:
-        raise RefusedRequestError("the query cannot be read", status=400) from error
-    pairs = [(name, told) for name, told in pairs if name != "agentName"]
+def terminal_request(request: web.BaseRequest, *, path: ApiPath, account: str) -> ContainerTerminalRequest:
+    pairs = query_pairs(request.rel_url.raw_query_string, most=128)
     if unknown := sorted({name for name, _ in pairs} - _KNOWN):
         raise RefusedRequestError(f"the parameter {unknown[0][:64]} is not served", status=400)
     command = [told for name, told in pairs if name == "command"]
     if not command or len(command) > MAX_WORDS or sum(map(len, command)) > MAX_WORDS_BYTES:
         raise RefusedRequestError("a command has a word, and not too many", status=400)
-    single = dict(pair for pair in pairs if pair[0] != "command")
+    single = single_parameters(pair for pair in pairs if pair[0] != "command")
     flags = {name: single.get(name, "false").lower() in _TRUE for name in _FLAGS}
     return ContainerTerminalRequest(
         uuid=fresh_id(),
@@ -264,7 +287,7 @@ def terminal_request(request: web.BaseRequest, *, path: ApiPath) -> ContainerTer
         pod_name=path.name,
         container_name=single.get("container", ""),
         command=command,
-        impersonate_user=request.headers.get("Impersonate-User", "")[:512],
+        impersonate_user=account,
         **flags,
     )
 

@@ -10,7 +10,7 @@ import aiohttp
 
 from argocd.agents.vocabulary import Mode
 from kube.embedded import EmbeddedStore
-from kube.resources import APPLICATIONS
+from kube.resources import APP_PROJECTS, APPLICATIONS
 from sidecars.wire.server.sessions import Cut
 from tests.sidecars import pair_in_memory, processes
 from tests.sidecars.proxies.hub_caller import client_context, resource_port
@@ -20,6 +20,14 @@ from tests.sidecars.proxies.redis.redis_servers import eventually
 AGENT = "prod"
 PATIENCE = 60.0
 POD_PATH = f"/api/v1/namespaces/{NAMESPACE}/pods/{POD}"
+ACCOUNT = f"system:serviceaccount:{NAMESPACE}:deployer"
+PROJECT = {
+    "sourceRepos": ["*"],
+    "destinations": [{"server": "*", "name": "*", "namespace": "*"}],
+    "destinationServiceAccounts": [
+        {"server": "https://kubernetes.default.svc", "namespace": "*", "defaultServiceAccount": "deployer"}
+    ],
+}
 
 
 class PodScene:
@@ -56,31 +64,40 @@ class PodScene:
 
     async def know(self, name: str) -> None:
         await pair_in_memory.Hub(self.hub).know(name)
-        self._workloads[name] = StoreWithApi(namespaces=["argocd"])
-        self._workloads[name].raw = self._raw
-        await self._workloads[name].create(
-            APPLICATIONS, pair_in_memory.application("shop"), namespace="argocd"
-        )
+        self._workloads[name] = await self._workload()
         context = client_context(self.pki, self.pki.pair(name, server=False))
         connector = aiohttp.TCPConnector(ssl=context, limit=0)
         self.callers[name] = await self._stack.enter_async_context(aiohttp.ClientSession(connector=connector))
+
+    async def _workload(self) -> StoreWithApi:
+        made = StoreWithApi(namespaces=["argocd"])
+        made.raw = self._raw
+        await made.create(APP_PROJECTS, {"metadata": {"name": "web"}, "spec": PROJECT}, namespace="argocd")
+        await made.create(APPLICATIONS, pair_in_memory.application("shop"), namespace="argocd")
+        return made
 
     async def agent_comes(self, name: str = AGENT, **settings: Any) -> Any:
         if name not in self._workloads:
             await self.know(name)
         self._agents[name] = AsyncExitStack()
         self.processes[name] = await self._agents[name].enter_async_context(
-            processes.connected_agent(
-                self._workloads[name],
-                self.pki,
-                name=name,
-                port=self.principal.port,
-                mode=Mode.AUTONOMOUS,
-                **settings,
-            )
+            self._connected(self._workloads[name], name, **settings)
         )
         await eventually(lambda: self.principal._requests.connected(name))
         return self.processes[name]
+
+    @asynccontextmanager
+    async def twin(self, name: str = AGENT, **settings: Any) -> AsyncIterator[Any]:
+        """Another agent of the same name, on a cluster of its own."""
+        async with self._connected(await self._workload(), name, **settings) as process:
+            yield process
+
+    def _connected(
+        self, workload: StoreWithApi, name: str, mode: Mode = Mode.AUTONOMOUS, **settings: Any
+    ) -> Any:
+        return processes.connected_agent(
+            workload, self.pki, name=name, port=self.principal.port, mode=mode, **settings
+        )
 
     async def agent_goes(self, name: str = AGENT) -> None:
         await self._agents.pop(name).aclose()

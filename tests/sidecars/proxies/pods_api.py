@@ -13,9 +13,11 @@ from aiohttp import web
 from kube.embedded import EmbeddedStore
 from kube.live import LiveStore
 from kube.live.raw import RawApi
+from tests.sidecars.proxies import spdy
 
 NAMESPACE = "shop"
 POD = "web-1"
+CONTAINER = "web"
 
 
 @dataclass
@@ -44,23 +46,33 @@ class Container:
         self.more = asyncio.Event()
 
 
-Exec = Callable[[web.Request, web.WebSocketResponse], Awaitable[None]]
+Exec = Callable[[web.Request, Any], Awaitable[None]]
+"""With a WebSocket, or what is read and written like one."""
+_LISTS = {
+    "/api": {"kind": "APIVersions", "versions": ["v1"]},
+    "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": []},
+    "/api/v1": {
+        "kind": "APIResourceList",
+        "groupVersion": "v1",
+        "resources": [
+            {"name": "pods", "singularName": "pod", "namespaced": True, "kind": "Pod", "verbs": ["get"]}
+        ],
+    },
+}
 
 
 class PodsApi:
-    """`containers` by name; `execute` plays the process in a terminal."""
+    """`container` is the only one of the pod; `execute` plays the process in a terminal."""
 
     def __init__(self) -> None:
-        self.containers: dict[str, Container] = {"": Container()}
+        self.container = Container()
         self.owner = "shop"
+        self.marks: dict[str, dict[str, str]] = {}
+        """Labels and annotations of the pod beside its tracking id."""
         self.execute: Exec | None = None
-        self.protocols: tuple[str, ...] = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+        self.protocols: tuple[str, ...] = ("v5.channel.k8s.io", "v4.channel.k8s.io", spdy.PROTOCOL)
         self.users: list[str] = []
         self.port = 0
-
-    @property
-    def container(self) -> Container:
-        return self.containers[""]
 
     def application(self) -> web.Application:
         made = web.Application()
@@ -68,23 +80,38 @@ class PodsApi:
         made.router.add_get(pod, self._pod)
         made.router.add_get(f"{pod}/log", self._log)
         made.router.add_get(f"{pod}/exec", self._exec)
+        made.router.add_post(f"{pod}/exec", self._exec)
+        for path in _LISTS:
+            made.router.add_get(path, self._list)
         return made
+
+    async def _list(self, request: web.Request) -> web.StreamResponse:
+        return web.json_response(_LISTS[request.path])
 
     async def _pod(self, request: web.Request) -> web.StreamResponse:
         name = request.match_info["pod"]
         if name != POD:
             return refusal(404, f'pods "{name}" not found')
         annotations = {"argocd.argoproj.io/tracking-id": f"{self.owner}:/Pod:{NAMESPACE}/{name}"}
-        metadata = {"name": name, "namespace": NAMESPACE, "uid": "1", "annotations": annotations}
-        return web.json_response({"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
+        annotations |= self.marks.get("annotations", {})
+        labels = self.marks.get("labels", {})
+        metadata = {
+            "name": name,
+            "namespace": NAMESPACE,
+            "uid": "1",
+            "labels": labels,
+            "annotations": annotations,
+        }
+        spec = {"containers": [{"name": CONTAINER, "image": "example.org/web:1"}]}
+        return web.json_response({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 
     async def _log(self, request: web.Request) -> web.StreamResponse:
         query = dict(request.query)
-        container = self.containers[query.get("container", "")]
+        container = self.container
         container.asked.append(query)
         self.users.append(request.headers.get("Impersonate-User", ""))
-        if container.refusal is not None:
-            return refusal(*container.refusal)
+        if (refused := self._refusal(request, container)) is not None:
+            return refused
         response = web.StreamResponse(headers={"Content-Type": "text/plain"})
         await response.prepare(request)
         at = self._first(container, query)
@@ -106,6 +133,15 @@ class PodsApi:
         await response.write_eof()
         return response
 
+    def _refusal(self, request: web.Request, container: Container) -> web.Response | None:
+        """In a real API server's words."""
+        pod, name = request.match_info["pod"], request.query.get("container", CONTAINER)
+        if name != CONTAINER:
+            return refusal(400, f"container {name} is not valid for pod {pod}")
+        if request.query.get("previous") == "true":
+            return refusal(400, f'previous terminated container "{name}" in pod "{pod}" not found')
+        return None if container.refusal is None else refusal(*container.refusal)
+
     def _first(self, container: Container, query: dict[str, str]) -> int:
         first = 0
         if since := query.get("sinceTime"):
@@ -118,9 +154,22 @@ class PodsApi:
         return first
 
     async def _exec(self, request: web.Request) -> web.StreamResponse:
+        self.users.append(request.headers.get("Impersonate-User", ""))
         if self.execute is None:
             return refusal(403, "pods/exec is forbidden")
-        socket = web.WebSocketResponse(protocols=self.protocols)
+        if (name := request.query.get("container", CONTAINER)) != CONTAINER:
+            return refusal(400, f"container {name} is not valid for pod {request.match_info['pod']}")
+        upgrade = request.headers.get("Upgrade", "")
+        if upgrade == spdy.PROTOCOL in self.protocols:
+            named = [request.query.get(name) == "true" for name in ("stdin", "stdout", "stderr", "tty")]
+            opened = spdy.SpdyExec(streams=1 + sum(named))
+            response = await opened.prepare(request)
+            await self.execute(request, opened)
+            return response
+        channels = [each for each in self.protocols if each != spdy.PROTOCOL]
+        if upgrade.lower() != "websocket" or not channels:
+            return refusal(400, "Upgrade request required")
+        socket = web.WebSocketResponse(protocols=channels)
         await socket.prepare(request)
         await self.execute(request, socket)
         return socket

@@ -4,7 +4,8 @@ import asyncio
 import socket
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from scripts.argocd_agent import BINARY, principal_arguments
 from scripts.cluster.controlplane import Cluster
 from sidecars.agent import process as agent_running
 from sidecars.agent.settings import AgentSettings
+from sidecars.proxies.redis.backend import RedisBackend
 from sidecars.wire.client.dialer import DialOptions
 from tests.cluster.argocd.pods_in_front import LINES, pods_in_front
 from tests.sidecars import pair_in_memory
@@ -55,6 +57,33 @@ async def ground(cluster: Cluster, tmp_path: Path) -> AsyncIterator[Ground]:
         await store.close()
 
 
+def _serving(ground: Ground, *, redis: RedisBackend) -> agent_running.AgentOptions:
+    return agent_running.AgentOptions(
+        settings=AgentSettings(mode=Mode.AUTONOMOUS, namespace=ground.spoke),
+        dialing=DialOptions(
+            host="127.0.0.1",
+            port=ground.port,
+            material=Material(None, b""),
+            mode=Mode.AUTONOMOUS,
+            namespace=ground.spoke,
+            version="0.9.0",
+        ),
+        source=ground._files("agent"),
+        redis=redis,
+        health_host="127.0.0.1",
+        health_port=0,
+        metrics_port=0,
+    )
+
+
+@asynccontextmanager
+async def connected(store: LiveStore, serving: agent_running.AgentOptions) -> AsyncIterator[None]:
+    process = agent_running.AgentProcess(store, serving)
+    async with started(process):
+        await eventually(process.connected.is_set)
+        yield
+
+
 async def test_a_tree_and_a_log_of_our_agent_are_shown_by_a_go_principal(
     ground: Ground, cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -87,27 +116,11 @@ async def test_a_tree_and_a_log_of_our_agent_are_shown_by_a_go_principal(
             )
             redis = f"--redis-server-address=127.0.0.1:{hub_redis.port}"
             await enter(ground._go("principal", *arguments, "--disable-redis-proxy=false", redis))
-            serving = agent_running.AgentOptions(
-                settings=AgentSettings(mode=Mode.AUTONOMOUS, namespace=spoke),
-                dialing=DialOptions(
-                    host="127.0.0.1",
-                    port=ground.port,
-                    material=Material(None, b""),
-                    mode=Mode.AUTONOMOUS,
-                    namespace=spoke,
-                    version="0.9.0",
-                ),
-                source=ground._files("agent"),
-                redis=own_redis.backend,
-                health_host="127.0.0.1",
-                health_port=0,
-                metrics_port=0,
-            )
             store = await LiveStore.connect(kubeconfig=kubeconfig)
             stack.push_async_callback(store.close)
-            process = agent_running.AgentProcess(store, serving)
-            await enter(started(process))
-            await eventually(process.connected.is_set)
+            serving = _serving(ground, redis=own_redis.backend)
+            agents = await enter(AsyncExitStack())
+            await agents.enter_async_context(connected(store, serving))
             key = "app|managed-resources|{}|1.8.3"
             async with own_redis.client() as own, Redis(port=6379, socket_timeout=PATIENCE) as client:
                 await own.set(key.format("shop"), b"the agent's")
@@ -125,3 +138,13 @@ async def test_a_tree_and_a_log_of_our_agent_are_shown_by_a_go_principal(
                     assert await answer.read() == b"".join(b"line %d\n" % number for number in range(5))
                 async with session.get(f"{path}?timestamps=true") as answer:
                     assert await answer.read() == LINES
+                async with session.get(f"{path}?limitBytes=10") as answer:
+                    assert await answer.read() == b"line 0\nlin"
+            await agents.aclose()
+            settings = replace(serving.settings, logs=False)
+            await agents.enter_async_context(connected(store, replace(serving, settings=settings)))
+            async with (
+                asyncio.timeout(PATIENCE),
+                session.get(path) as answer,
+            ):  # it would wait for three minutes
+                assert await answer.read() in {b"", b"Timeout fetching logs from agent\n"}

@@ -1,105 +1,28 @@
 """Whoever reaches the resource proxy, or an agent through it, and means harm: refused, bounded, nobody disturbed."""
 
 import asyncio
+import socket
 import ssl
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from urllib.parse import unquote
 
 import aiohttp
 import pytest
 from cryptography import x509
 
-from argocd.agents.vocabulary import Mode, Target
 from certs.key_pair import fingerprint
-from kube.embedded import EmbeddedStore
-from sidecars.principal.process import PrincipalProcess
-from sidecars.proxies import resource_listener, resource_proxy
+from sidecars.proxies import requests, resource_listener, resource_proxy
 from sidecars.proxies.api_paths import PathError, parse_path
-from sidecars.proxies.statuses import status_json
-from sidecars.wire import payloads
 from sidecars.wire.auth.blocklist import Blocklist
-from sidecars.wire.auth.tokens import Holder
 from sidecars.wire.events import Event
 from sidecars.wire.proxy_payloads import ResourceResponse
 from tests.sidecars import pair_in_memory, processes
-from tests.sidecars.proxies.hub_caller import HubCaller, client_context, hub_caller, resource_port
+from tests.sidecars.captured_logs import logged
+from tests.sidecars.proxies.answering_scene import AGENT, PATH, Scene, answering_agent, scene
+from tests.sidecars.proxies.hub_caller import client_context, hub_caller
 from tests.sidecars.proxies.redis.redis_servers import eventually
-
-AGENT = "agent-a"
-PATH = "/api/v1/namespaces/shop/configmaps/prices"
-
-
-class Answering:
-    """An agent that answers as it is told to."""
-
-    def __init__(self) -> None:
-        self.asked: list[Event] = []
-        self.answer = ResourceResponse(status=200, resource="{}")
-
-    async def handle(self, event: Event) -> bytes | None:
-        self.asked.append(event)
-        return payloads.write(self.answer)
-
-    def refusal(self, event: Event, *, status: int, message: str) -> bytes | None:
-        return payloads.write(ResourceResponse(status=status, resource=status_json(status, message).decode()))
-
-    def mutates(self, event: Event) -> bool:
-        return event.type != "GET"
-
-
-class Scene:
-    def __init__(
-        self, process: PrincipalProcess, hub: HubCaller, answering: Answering, pki: processes.Pki
-    ) -> None:
-        assert process.resources is not None
-        self.process = process
-        self.port = process.resources.port
-        self.hub = hub
-        self.agent = answering
-        self.pki = pki
-
-    @asynccontextmanager
-    async def raw(self) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-        """A connection with the agent's certificate, for bytes that no library would send."""
-        context = client_context(self.pki, self.pki.pair(AGENT, server=False))
-        reader, writer = await asyncio.open_connection(
-            "127.0.0.1", self.port, ssl=context, server_hostname="localhost"
-        )
-        try:
-            yield reader, writer
-        finally:
-            writer.close()
-
-    async def sent(self, request: bytes) -> int:
-        async with self.raw() as (reader, writer), asyncio.timeout(30):
-            writer.write(request)
-            head = await reader.read(4096)
-            return int(head.split()[1]) if head else 0
-
-
-def _connected(process: PrincipalProcess) -> bool:
-    return process.principal is not None and process.principal.requests.connected(AGENT)
-
-
-@asynccontextmanager
-async def scene() -> AsyncIterator[Scene]:
-    hub, workload = EmbeddedStore(namespaces=["argocd", AGENT]), EmbeddedStore(namespaces=["argocd"])
-    pki = processes.Pki()
-    await pair_in_memory.Hub(hub).know(AGENT)
-    options = await resource_port(hub, pki, namespace="argocd")
-    async with (
-        processes.principal(hub, pki, serving={"resources": options}) as principal,
-        processes.connected_agent(workload, pki, name=AGENT, port=principal.port) as agent,
-    ):
-        assert principal.resources is not None
-        async with asyncio.timeout(30):
-            await principal.resources.listening.wait()
-        await eventually(lambda: _connected(principal))
-        answering = Answering()
-        assert agent._agent is not None
-        agent._agent.dispatcher.serve(Target.RESOURCE, answering)
-        async with hub_caller(pki, principal.resources.port, agent=AGENT) as caller:
-            yield Scene(principal, caller, answering, pki)
 
 
 @pytest.fixture
@@ -129,17 +52,72 @@ async def test_who_says_nothing_is_let_go(at: Scene, monkeypatch: pytest.MonkeyP
         assert await reader.read() == b""
 
 
-async def test_a_token_opens_the_port_for_its_agent_until_it_ends(at: Scene) -> None:
-    tokens = at.process._serving.tokens
-    async with hub_caller(at.pki, at.port, agent=None) as caller:
-        bearer = f"Bearer {tokens.issue_for_proxy(AGENT)}"
-        assert (await caller.get(PATH, Authorization=bearer)).status == 200
-        other = f"Bearer {tokens.issue_for_proxy('agent-b')}"
-        assert (await at.hub.get(PATH, Authorization=other)).status == 502, (
-            "the token counts, not the certificate"
-        )
-        access = tokens.issue(Holder(AGENT, Mode.MANAGED)).access
-        assert (await caller.get(PATH, Authorization=f"Bearer {access}")).status == 401
+@pytest.fixture
+async def large(at: Scene) -> Scene:
+    """An agent whose answer fills every buffer on the way."""
+    at.agent.answer = ResourceResponse(status=200, resource="x" * (9 << 20))
+    return at
+
+
+@asynccontextmanager
+async def slow_reader(at: Scene) -> AsyncIterator[asyncio.StreamReader]:
+    """Whose system takes little that it did not ask for."""
+    own = socket.socket()
+    own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 10)
+    own.settimeout(0)
+    await asyncio.get_running_loop().sock_connect(own, ("127.0.0.1", at.port))
+    context = client_context(at.pki, at.pki.pair(AGENT, server=False))
+    reader, writer = await asyncio.open_connection(sock=own, ssl=context, server_hostname="localhost")
+    writer.write(f"GET {PATH} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    try:
+        yield reader
+    finally:
+        writer.transport.abort()
+
+
+async def test_a_large_answer_reaches_a_slow_reader_whole(
+    large: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource_listener, "IDLE_SECONDS", 0.1)
+    async with slow_reader(large) as reader, asyncio.timeout(60):
+        head = await reader.readuntil(b"\r\n\r\n")
+        left = int(head.lower().split(b"content-length: ")[1].split()[0])
+        assert left == 9 << 20
+        while left:
+            left -= len(await reader.readexactly(min(left, 256 << 10)))
+            await asyncio.sleep(0.05)  # two seconds for all: ten times what an idle connection has
+        assert (await large.hub.get(PATH)).status == 200
+
+
+async def test_who_takes_nothing_of_his_answer_is_let_go(
+    large: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource_listener, "STALL_SECONDS", 0.2)
+    server = large.process.resources._listener._server  # type: ignore[union-attr]
+    async with slow_reader(large) as reader:
+        async with asyncio.timeout(30):
+            await reader.readuntil(b"\r\n\r\n")
+        await eventually(lambda: not server._open)
+
+
+async def test_every_change_leaves_a_line_and_its_content_none(at: Scene) -> None:
+    lines = logged(level="info")
+    account = "system:serviceaccount:shop:deployer"
+    await at.hub("PATCH", PATH, {"data": {"price": "hidden"}}, Impersonate_User=account)
+    at.agent.answer = ResourceResponse(status=403)
+    await at.hub("DELETE", PATH)
+    await at.hub("POST", "/nowhere", {})
+    await at.hub.get(PATH)
+    found = [
+        (line["agent"], line["operation"], line["key"], line["user"], line["code"])
+        for line in lines("a change was asked for")
+    ]
+    assert found == [
+        (AGENT, "PATCH", PATH, account, 200),
+        (AGENT, "DELETE", PATH, "-", 403),
+        (AGENT, "POST", "/nowhere", "-", 400),
+    ]
+    assert "hidden" not in lines.stream.getvalue()
 
 
 async def test_a_certificate_on_the_blocklist_is_refused_on_an_open_connection(at: Scene) -> None:
@@ -174,6 +152,12 @@ async def test_a_principal_that_stands_by_says_in_which_state(at: Scene) -> None
         "/api/v1/namespaces/shop/services/x/proxy/metrics",
         "/apis/../api/v1/secrets",
         "/api/v1/namespaces/shop/pods/a%00b",
+        "/api/v1/namespaces/shop/pods/%ff%fe",
+        "/api/v1/namespaces/shop/pods/.",
+        "/api/v1/namespaces/shop/pods/a%2f..%2fb",
+        "/api/v1/namespaces/shop/pods//log",
+        "/api/v1/namespaces//pods/x",
+        "api/v1/pods",
         "/metrics",
         "/" + "a" * 4000,
     ],
@@ -181,6 +165,33 @@ async def test_a_principal_that_stands_by_says_in_which_state(at: Scene) -> None
 def test_paths_that_two_readers_would_read_differently_are_refused(path: str) -> None:
     with pytest.raises(PathError):
         parse_path(path)
+
+
+@pytest.mark.parametrize("name", ["widgets.example.org", "a..b", "...", "a:b", "a%3Fb", "a%23b", "%C3%A4"])
+def test_names_with_dots_and_signs_stay_one_name(name: str) -> None:
+    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"
+    found = parse_path(path)
+    assert (found.name, str(found)) == (unquote(name), path)
+    assert parse_path(str(found)) == found
+
+
+async def test_whoever_hangs_up_ends_his_request_at_the_agent(at: Scene) -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def stuck(_event: Event) -> bytes | None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        return None
+
+    at.agent.handle = stuck  # type: ignore[method-assign,assignment]
+    async with at.raw() as (_, writer), asyncio.timeout(30):
+        writer.write(f"DELETE {PATH} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        await begun.wait()
+    async with asyncio.timeout(30):
+        await ended.wait()
 
 
 @pytest.mark.parametrize(
@@ -245,18 +256,29 @@ async def test_no_certificate_of_another_authority_opens_the_port(at: Scene) -> 
 
 async def test_one_caller_with_everything_open_leaves_room_for_another_agent(at: Scene) -> None:
     """Whose answers do not come: the others' do."""
+    await pair_in_memory.Hub(at.store).know("agent-b")
 
     async def stuck(_event: Event) -> bytes | None:
         await asyncio.Event().wait()
         return None
 
     at.agent.handle = stuck  # type: ignore[method-assign,assignment]
-    waiting = [asyncio.ensure_future(at.hub.get(PATH)) for _ in range(300)]
-    async with asyncio.timeout(30):
-        done, pending = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        assert {(await each).status for each in done} == {429}
-        async with hub_caller(at.pki, at.port, agent="agent-b") as other:
-            assert (await other.get(PATH)).status == 502, "answered at once"
+    async with (
+        answering_agent(at.process, at.pki, "agent-b"),
+        hub_caller(at.pki, at.port, agent="agent-b") as other,
+        hub_caller(at.pki, at.port, agent="agent-c") as absent,
+    ):
+        assert (await other.get(PATH)).status == 200
+        waiting = [asyncio.ensure_future(at.hub.get(PATH)) for _ in range(300)]
+        async with asyncio.timeout(30):
+            done, pending = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            assert {(await each).status for each in done} == {429}
+            await eventually(lambda: at.process._requests._count[AGENT] == requests.MAX_OPEN)
+            for _ in range(5):
+                began = time.monotonic()
+                assert (await other.get(PATH)).status == 200
+                assert time.monotonic() - began < 1
+            assert (await absent.get(PATH)).status == 502, "answered at once"
     for each in pending:
         each.cancel()
     await asyncio.gather(*pending, return_exceptions=True)

@@ -8,14 +8,16 @@ import pytest
 
 from argocd.agents.vocabulary import Message, Target
 from sidecars.agent.agent import Agent
+from sidecars.delivery.interactive import InteractiveLimits
 from sidecars.principal.principal import Principal
-from sidecars.proxies import dispatcher, requests
+from sidecars.proxies import requests
 from sidecars.proxies.requests import (
     AgentNotConnectedError,
     NoAnswerError,
     RequestLimitError,
     RequestTooLargeError,
 )
+from sidecars.wire.capabilities import READS
 from sidecars.wire.events import Event, message_event
 from tests.sidecars.pair_in_memory import OURS, PLAIN, Pair, Pipe, connected
 from tests.sidecars.virtual_clock import runtime
@@ -108,34 +110,6 @@ def test_an_agent_answers_what_it_is_asked() -> None:
     run(program())
 
 
-def test_no_more_than_its_slots_run_at_a_time_and_the_rest_follow() -> None:
-    async def program() -> None:
-        async with world(slots=3) as at:
-            at.echo.gate.clear()
-            waiting = [at.begin(str(number)) for number in range(20)]
-            await asyncio.sleep(0.1)
-            at.echo.gate.set()
-            await asyncio.gather(*waiting)
-            assert at.echo.most_at_once == 3
-
-    run(program())
-
-
-def test_what_did_not_begin_before_its_deadline_never_begins() -> None:
-    async def program() -> None:
-        async with world(slots=1) as at:
-            at.echo.gate.clear()
-            first, second = at.begin("first", seconds=60), at.begin("second", method="POST", seconds=5)
-            with pytest.raises(NoAnswerError, match="whether it carried the request out is not known"):
-                await second
-            at.echo.gate.set()
-            assert await first == "first"
-            await asyncio.sleep(1)
-            assert at.echo.began == [b"first"]
-
-    run(program())
-
-
 def test_the_agent_gives_up_at_the_deadline_by_itself() -> None:
     async def program() -> None:
         async with world() as at:
@@ -160,21 +134,6 @@ def test_a_caller_who_leaves_takes_the_request_along() -> None:
             assert not [event for event in at.there.sent if event.target == Target.RESOURCE], (
                 "no answer to nobody"
             )
-
-    run(program())
-
-
-def test_a_duplicate_of_what_changes_something_runs_once() -> None:
-    async def program() -> None:
-        async with world() as at:
-            event = question("one", method="POST")
-            for _ in range(3):
-                at.agent.dispatcher.receive(event)
-                await asyncio.sleep(0.1)
-            await asyncio.sleep(dispatcher.REMEMBERED_SECONDS - 1)
-            at.agent.dispatcher.receive(event)
-            await asyncio.sleep(0.1)
-            assert at.echo.began == [b"one"]
 
     run(program())
 
@@ -332,5 +291,80 @@ def test_what_comes_after_the_first_answer_goes_to_the_listener() -> None:
             at.agent.dispatcher.push(Target.RESOURCE, b"too late", event_id=event.event_id)
             await asyncio.sleep(0.1)
             assert [event.payload for event in heard] == [b"more"]
+
+    run(program())
+
+
+def test_an_answer_without_room_becomes_a_short_one_that_says_so() -> None:
+    async def program() -> None:
+        async with world() as at:
+            at.echo.gate.clear()
+            asking = at.begin("x" * 100_000)
+            await asyncio.sleep(0.1)
+            lane = at.agent.link.outbox.interactive
+            lane._limits = InteractiveLimits(bytes=50_000)
+            lane._charge(40_000)  # other answers wait
+            at.echo.gate.set()
+            assert await asking == "429 too many answers wait to be sent: try again later"
+
+    run(program())
+
+
+def test_an_acknowledgement_travels_with_the_answer_or_follows_soon() -> None:
+    async def program() -> None:
+        async with world() as at:
+            await at.ask("one", method="POST")
+            assert [event.is_acknowledgement for event in at.there.sent] == [True, False]
+            assert not any(event.is_acknowledgement for event in at.here.sent)
+            await asyncio.sleep(0.1)
+            assert [event.is_acknowledgement for event in at.here.sent] == [False, True]
+            at.echo.gate.clear()
+            waiting = at.begin("two", method="POST")
+            await asyncio.sleep(0.1)
+            assert at.there.sent[-1].is_acknowledgement, "also before an answer that takes its time"
+            at.echo.gate.set()
+            await waiting
+
+    run(program())
+
+
+def test_a_read_is_one_message_each_way_and_nothing_of_it_is_kept() -> None:
+    async def program() -> None:
+        async with world() as at:
+            await at.ask("one")
+            await asyncio.sleep(1)
+            assert [event.is_acknowledgement for event in at.here.sent + at.there.sent] == [False, False]
+            link = at.principal.requests._link_of(AGENT)
+            assert link is not None
+            assert not link.outbox.interactive.bytes + at.agent.link.outbox.interactive.bytes
+
+    run(program())
+
+
+def test_reads_are_acknowledged_where_the_other_end_does_not_ask_again() -> None:
+    async def program() -> None:
+        async with world(extensions=OURS - {READS}) as at:
+            await at.ask("one")
+            await asyncio.sleep(0.1)
+            for sent in (at.here.sent, at.there.sent):
+                assert [event.is_acknowledgement for event in sent].count(True) == 1
+
+    run(program())
+
+
+def test_a_read_whose_answer_was_lost_with_its_stream_is_asked_again() -> None:
+    async def program() -> None:
+        pair = Pair(runtime=runtime())
+        async with pair.principal_alone() as principal, pair.agent_alone() as agent:
+            echo = Echo()
+            agent.dispatcher.serve(Target.RESOURCE, echo)
+            async with connected(principal, agent) as (_, there):
+                await asyncio.sleep(1)
+                there.drops = lambda event: event.target == Target.RESOURCE  # the stream is about to die
+                read = asyncio.ensure_future(principal.requests.ask(AGENT, question("read"), seconds=20))
+                await asyncio.sleep(1)
+            async with connected(principal, agent):
+                assert (await read).payload == b"read"
+            assert echo.began == [b"read", b"read"]
 
     run(program())

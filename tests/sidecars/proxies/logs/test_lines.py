@@ -2,7 +2,7 @@ from random import Random
 
 import pytest
 
-from sidecars.proxies.logs.lines import LineReader, LogPosition, SkippedLines, timestamp_of
+from sidecars.proxies.logs.lines import LineReader, LogPosition, SkippedLines
 
 TIMES = ["2026-01-01T10:00:00.1Z", "2026-01-01T10:00:00.123456789Z", "2026-01-01T10:00:01Z"]
 
@@ -70,11 +70,3 @@ def test_a_position_is_told_and_read() -> None:
     for odd in ("", "x", "3", "3 yesterday", "9999999999 ", "-1 ", "3 2026-01-01T10:00:00Z\nx"):
         assert LogPosition.parse(odd) == LogPosition()
     assert LogPosition(TIMES[1], 1).since == "2026-01-01T10:00:00Z"
-
-
-def test_times_are_found_as_argocd_agent_finds_them() -> None:
-    assert (
-        timestamp_of(b"2025-12-07T10:30:45.123456789Z some log message") == "2025-12-07T10:30:45.123456789Z"
-    )
-    assert timestamp_of(b"2025-12-07T10:30:45Z\tsome log message") == "2025-12-07T10:30:45Z"
-    assert timestamp_of(b"some log message without timestamp") == ""

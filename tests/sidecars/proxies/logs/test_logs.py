@@ -8,13 +8,19 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from argocd.agents.vocabulary import Target
 from sidecars.proxies.logs import session as log_sessions
 from sidecars.proxies.pods.data_sessions import DataSessions
-from tests.sidecars.proxies.pod_scene import PATIENCE, POD_PATH, PodScene, pod_scene
-from tests.sidecars.proxies.pods_api import NAMESPACE, Container
+from sidecars.wire import payloads
+from sidecars.wire.events import Event
+from sidecars.wire.proxy_payloads import ContainerLogRequest
+from tests.sidecars.proxies.pod_scene import AGENT, PATIENCE, POD_PATH, PodScene, pod_scene
+from tests.sidecars.proxies.pods_api import NAMESPACE, POD, Container
 from tests.sidecars.proxies.redis.redis_servers import eventually
 
 LOG = f"{POD_PATH}/log"
+MOST_OF_OURS = 18 << 20
+"""A few chunks of 64 KiB, and some 12 MiB that grpc and aiohttp take before they tell a sender to wait."""
 
 
 @pytest.fixture
@@ -45,6 +51,12 @@ async def test_a_log_comes_with_timestamps_only_where_they_are_asked_for(scene: 
     async with scene.get(f"{LOG}?timestamps=true&tailLines=1&container=") as answer:
         assert await answer.read() == b"2026-01-01T10:00:00.0Z line 2\n"
     assert scene.pods.container.asked[-1] == {"timestamps": "true", "tailLines": "1"}
+    async with scene.get(f"{LOG}?container=cache") as answer:
+        words = "container cache is not valid for pod web-1"
+        assert (answer.status, (await answer.json())["message"]) == (400, words)
+    async with scene.get(f"{LOG}?container=web&previous=true") as answer:
+        words = 'previous terminated container "web" in pod "web-1" not found'
+        assert (answer.status, (await answer.json())["message"]) == (400, words)
 
 
 @pytest.mark.parametrize(
@@ -87,6 +99,71 @@ async def test_what_is_not_shown_is_said_at_once(scene: PodScene) -> None:
     await scene.agent_comes(resource_proxy_namespaces=(f"not-{NAMESPACE}",))
     async with scene.get(LOG) as answer:
         assert (answer.status, "is not shown" in (await answer.json())["message"]) == (403, True)
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("stream=Stderr", "the parameter stream=Stderr is not served"),
+        (
+            "insecureSkipTLSVerifyBackend=true",
+            "the parameter insecureSkipTLSVerifyBackend=true is not served",
+        ),
+        ("tailLines=1&tailLines=2", "the parameter tailLines is there twice"),
+        ("limitBytes=0", "limitBytes: 0 is less than 1"),
+    ],
+)
+async def test_what_no_agent_is_told_is_refused(scene: PodScene, query: str, words: str) -> None:
+    await scene.agent_comes()
+    async with scene.get(f"{LOG}?{query}") as answer:
+        assert (answer.status, (await answer.json())["message"]) == (400, words)
+    async with scene.get(f"{LOG}?stream=All&insecureSkipTLSVerifyBackend=false") as answer:
+        assert answer.status == 200
+    assert scene.pods.container.asked == [{"timestamps": "true"}]
+
+
+@pytest.mark.parametrize("timestamps", ["false", "true"])
+async def test_of_a_log_no_more_bytes_come_than_are_asked_for_over_all_calls(
+    scene: PodScene, timestamps: str
+) -> None:
+    limit = 160
+    await scene.agent_comes()
+    container = scene.pods.container
+    container.running = True
+    container.lines = [line(number) for number in range(5)]
+    whole = b"".join(
+        (time.encode() + b" " if timestamps == "true" else b"") + text + b"\n"
+        for time, text in map(line, range(40))
+    )
+    async with scene.get(f"{LOG}?follow=true&limitBytes={limit}&timestamps={timestamps}") as answer:
+        read = await answer.content.readline()
+        scene.break_connection()
+        await eventually(partial(_was_asked, container, 1))
+        for number in range(5, 40):
+            container.write(*line(number))
+        async with asyncio.timeout(PATIENCE):  # though the container runs on
+            read += await answer.read()
+    assert read == whole[:limit]
+    assert all("limitBytes" not in asked for asked in container.asked)
+
+
+async def test_for_a_principal_that_does_not_count_bytes_the_agent_does(scene: PodScene) -> None:
+    process = await scene.agent_comes()
+    scene.pods.container.lines = [line(number) for number in range(40)]
+    for limit, expected in ((10, b"line 0\nlin"), (1000, b"".join(b"%b\n" % line(n)[1] for n in range(40)))):
+        session = log_sessions.LogSession(uuid=str(limit), agent=AGENT, timestamps=False)
+        scene.principal._log_proxy._sessions.add(session)
+        asked = ContainerLogRequest(uuid=session.uuid, namespace=NAMESPACE, pod_name=POD, limit_bytes=limit)
+        event = Event(
+            type="GET",
+            target=Target.CONTAINER_LOG,
+            resource_id=session.uuid,
+            event_id=session.uuid,
+            payload=payloads.write(asked),
+        )
+        process._agent.dispatcher.receive(event)
+        async with asyncio.timeout(PATIENCE):
+            assert b"".join([chunk async for chunk in session.chunks()]) == expected
 
 
 async def test_a_log_that_is_followed_ends_when_its_container_does(scene: PodScene) -> None:
@@ -139,6 +216,43 @@ async def test_after_a_break_a_log_goes_on_without_gap_and_repeat(scene: PodScen
     assert len(container.asked) == 4
 
 
+async def test_a_slow_reader_holds_up_the_api_server_and_fills_no_memory(scene: PodScene) -> None:
+    """Whatever was sent and not read yet is somewhere between: in buffers, all of them bounded."""
+    await scene.agent_comes()
+    container, text = scene.pods.container, b"x" * 1023
+    container.lines = [("2026-01-01T10:00:00.000000000Z", text)] * (100 << 10)
+    read = 0
+    async with scene.get(LOG) as answer:
+        for stop in (1 << 20, 30 << 20, 60 << 20):
+            while read < stop:
+                read += len(await answer.content.read(1 << 20))
+            await nothing_moves(container)
+            under_way = container.sent - read // 1024 * (1024 + 31)
+            assert 0 < under_way < in_kernel() + MOST_OF_OURS
+        read += len(await answer.read())
+    assert read == 100 << 20
+
+
+def in_kernel() -> int:
+    """Bytes in the buffers of this process's connections, which grow with what the machine allows."""
+    links = {str(each.readlink()) for each in Path("/proc/self/fd").iterdir() if each.is_symlink()}
+    total = 0
+    for table in ("tcp", "tcp6"):
+        for line in Path("/proc/self/net", table).read_text().splitlines()[1:]:
+            _, _, _, _, queues, _, _, _, _, inode, *_ = line.split()
+            if f"socket:[{inode}]" in links:
+                total += sum(int(queue, 16) for queue in queues.split(":"))
+    return total
+
+
+async def nothing_moves(container: Container) -> None:
+    sent, looks = -1, 0
+    async with asyncio.timeout(PATIENCE):
+        while looks < 20:
+            looks, sent = (looks + 1, sent) if container.sent == sent else (0, container.sent)
+            await asyncio.sleep(0.01)
+
+
 async def test_a_log_that_the_api_server_breaks_off_is_asked_for_again(scene: PodScene) -> None:
     await scene.agent_comes()
     container = scene.pods.container
@@ -176,3 +290,28 @@ async def test_more_logs_than_are_served_are_refused(
                 429,
                 "1 logs of agent prod are open: close some",
             )
+
+
+@pytest.mark.parametrize("attached", [True, False])
+async def test_a_log_without_a_line_breaks_off_too_when_its_agent_is_lost(
+    *, attached: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the agent promised a call that never came."""
+    monkeypatch.setattr(log_sessions, "RESUME_SECONDS", 0.0)
+    session = log_sessions.LogSession(uuid="1", agent="prod", timestamps=False)
+    if attached:
+        session.attach()
+        session.detach()
+    else:
+        session.expect()
+    with pytest.raises(log_sessions.LogEndedError, match="did not come back"):
+        async with asyncio.timeout(PATIENCE):
+            await anext(session.chunks())
+
+
+async def test_an_error_before_the_first_line_reaches_the_reader() -> None:
+    session = log_sessions.LogSession(uuid="1", agent="prod", timestamps=False)
+    await session.finish("the API server is away")
+    with pytest.raises(log_sessions.LogEndedError, match="is away"):
+        async with asyncio.timeout(PATIENCE):
+            await anext(session.chunks())

@@ -15,11 +15,12 @@ from redis.asyncio import Redis
 
 from certs.key_pair import Material
 from certs.sources import LoadedSource
+from scripts.ports import free_port
 from sidecars.proxies.redis.backend import RedisBackend
 from sidecars.proxies.redis.keys import ApplicationKey
 from sidecars.proxies.redis.listener import RedisProxy, RedisProxyOptions
 from tests.conftest import REQUIRED
-from tests.webhook.conftest import free_port
+from tests.sidecars.processes import Pki
 from tiphys.errors import SurroundingsError
 
 PATIENCE = 30.0
@@ -32,22 +33,36 @@ CHANNEL = f"app|managed-resources|{AGENT}_shop|1.8.3"
 class RedisServer:
     port: int
     password: str = ""
+    authority: bytes = b""
+    """With TLS alone, where it is given."""
 
     @property
     def backend(self) -> RedisBackend:
-        return RedisBackend(host="127.0.0.1", port=self.port, password=self.password)
+        return RedisBackend(
+            host="localhost" if self.authority else "127.0.0.1",
+            port=self.port,
+            password=self.password,
+            tls=bool(self.authority),
+            authorities=self.authority,
+        )
 
     def client(self, **more: Any) -> Redis:
-        return Redis(port=self.port, password=self.password or None, **more)
+        tls: dict[str, Any] = {"ssl": True, "ssl_ca_data": self.authority.decode()} if self.authority else {}
+        return Redis(port=self.port, password=self.password or None, **tls, **more)
 
 
 @asynccontextmanager
-async def redis_server(folder: Path, *, password: str = "", port: int = 0) -> AsyncIterator[RedisServer]:
+async def redis_server(
+    folder: Path, *, password: str = "", port: int = 0, pki: Pki | None = None
+) -> AsyncIterator[RedisServer]:
+    """With a certificate of the authority, where one is given, and then without plaintext."""
     program = shutil.which("redis-server")
     if program is None:
         (pytest.fail if os.environ.get(REQUIRED) else pytest.skip)("no redis-server is installed")
-    server = RedisServer(port or free_port(), password)
-    words = ["--bind", "127.0.0.1", "--port", str(server.port), "--dir", str(folder), "--save", ""]
+    authority = b"" if pki is None else pki.authority.pair.certificate
+    server = RedisServer(port or free_port(), password, authority)
+    words = ["--bind", "127.0.0.1", "--dir", str(folder), "--save", ""]
+    words += ["--port", str(server.port)] if pki is None else _tls_words(pki, folder, server.port)
     process = await asyncio.create_subprocess_exec(
         program, *words, "--appendonly", "no", *(("--requirepass", password) if password else ()),
         stdout=asyncio.subprocess.DEVNULL,
@@ -62,6 +77,16 @@ async def redis_server(folder: Path, *, password: str = "", port: int = 0) -> As
         if process.returncode is None:
             process.terminate()
         await process.wait()
+
+
+def _tls_words(pki: Pki, folder: Path, port: int) -> list[str]:
+    pair, authority = pki.pair("redis", server=True), pki.authority.pair.certificate
+    words = ["--port", "0", "--tls-port", str(port), "--tls-auth-clients", "no"]
+    for flag, content in (("cert", pair.certificate), ("key", pair.key), ("ca-cert", authority)):
+        file = folder / f"{port}-{flag}"
+        file.write_bytes(content)
+        words += [f"--tls-{flag}-file", str(file)]
+    return words
 
 
 async def _listens(port: int) -> bool:

@@ -3,7 +3,8 @@
 import asyncio
 import gzip
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from kube.embedded import EmbeddedStore
 from kube.resources import APPLICATIONS
 from sidecars.proxies.redis import agent_subscriptions, caches
 from sidecars.proxies.redis.listener import RedisProxyOptions
+from sidecars.wire.streams import DEFAULT_MAX_MESSAGE_BYTES
 from tests.sidecars import pair_in_memory, processes
 from tests.sidecars.proxies.redis.redis_servers import (
     PATIENCE,
@@ -54,14 +56,14 @@ class Scene:
         self.port = self.principal.redis.proxy.port
         await self.agent_comes()
 
-    async def agent_comes(self) -> None:
+    async def agent_comes(self, **serving: Any) -> None:
         self.agent = await self._agents.enter_async_context(
             processes.connected_agent(
                 self.workload,
                 self.pki,
                 name=AGENT,
                 port=self.principal.port,
-                serving={"redis": self.workload_redis.backend},
+                serving={"redis": self.workload_redis.backend, **serving},
                 mode=Mode.AUTONOMOUS,
             )
         )
@@ -82,17 +84,23 @@ class Scene:
         return Redis(port=self.port, password=PASSWORD, socket_timeout=PATIENCE, **more)
 
 
-@pytest.fixture
-async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
+@asynccontextmanager
+async def scene_in(folder: Path, *, pki: processes.Pki | None = None) -> AsyncIterator[Scene]:
     async with AsyncExitStack() as stack:
-        hub = await stack.enter_async_context(redis_server(tmp_path, password=PASSWORD))
-        workload = await stack.enter_async_context(redis_server(tmp_path, password=AGENTS_PASSWORD))
+        hub = await stack.enter_async_context(redis_server(folder, password=PASSWORD, pki=pki))
+        workload = await stack.enter_async_context(redis_server(folder, password=AGENTS_PASSWORD, pki=pki))
         scene = Scene(stack, hub=hub, workload=workload)
         await scene.start()
         try:
             yield scene
         finally:
             await scene._agents.aclose()
+
+
+@pytest.fixture
+async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
+    async with scene_in(tmp_path) as made:
+        yield made
 
 
 async def test_the_tree_of_an_agents_application_is_shown_with_the_control_planes_names(scene: Scene) -> None:
@@ -126,6 +134,30 @@ async def test_a_value_larger_than_a_message_is_an_error_that_says_what_to_do(sc
         await own.set(CHANNEL.format("shop"), b"x" * (15 << 20))
         with pytest.raises(ResponseError, match="grpc-max-message-size"):
             await client.get(CHANNEL.format(f"{AGENT}_shop"))
+
+
+async def test_of_a_value_larger_than_a_message_no_more_is_read_than_could_be_sent(scene: Scene) -> None:
+    await scene.application("shop")
+    async with scene.workload_redis.client() as own, scene.client() as client:
+        await own.setrange(CHANNEL.format("shop"), (256 << 20) - 1, "x")
+        before = (await own.info("stats"))["total_net_output_bytes"]
+        with pytest.raises(ResponseError, match="the value is larger than a message may be"):
+            await client.get(CHANNEL.format(f"{AGENT}_shop"))
+        assert (await own.info("stats"))["total_net_output_bytes"] - before < DEFAULT_MAX_MESSAGE_BYTES
+        await own.set(CHANNEL.format("shop"), b"")
+        assert await client.get(CHANNEL.format(f"{AGENT}_shop")) == b""
+
+
+async def test_an_agent_that_is_told_of_no_redis_says_so_at_once(scene: Scene) -> None:
+    await scene.application("shop")
+    await scene.agent_goes()
+    await scene.agent_comes(redis=None)
+    async with scene.client() as client, client.pubsub() as pubsub, asyncio.timeout(caches.GET_SECONDS / 2):
+        with pytest.raises(ResponseError, match="shows nothing of its Redis: --redis-addr"):
+            await client.get(TREE.format(f"{AGENT}_shop"))
+        await pubsub.subscribe(CHANNEL.format(f"{AGENT}_shop"))
+        with pytest.raises(ResponseError, match="shows nothing of its Redis: --redis-addr"):
+            await pubsub.get_message(timeout=PATIENCE)
 
 
 async def test_an_agent_that_is_away_is_said_at_once_and_followed_when_it_comes_back(scene: Scene) -> None:
@@ -209,3 +241,50 @@ async def test_an_agents_redis_that_restarts_is_followed_again(
         async with again.client() as writer:
             assert await writer.publish(CHANNEL.format("shop"), "") == 1
         assert await pubsub.get_message(timeout=PATIENCE)
+
+
+async def test_both_ends_speak_tls_with_redis_and_believe_its_authority_alone(tmp_path: Path) -> None:
+    async with scene_in(tmp_path, pki=processes.Pki()) as scene:
+        await scene.application("shop")
+        channel = CHANNEL.format(f"{AGENT}_shop")
+        async with (
+            scene.workload_redis.client() as own,
+            scene.client() as client,
+            client.pubsub() as pubsub,
+        ):
+            await own.set(TREE.format("shop"), gzip.compress(b'{"nodes": []}'))
+            tree: Any = await client.get(TREE.format(f"{AGENT}_shop"))
+            assert gzip.decompress(tree) == b'{"nodes": []}'
+            await client.set("the hub's", "own")
+            assert await client.get("the hub's") == b"own"
+            await pubsub.subscribe(channel)
+            assert await pubsub.get_message(timeout=PATIENCE)
+            await own.publish(CHANNEL.format("shop"), "")
+            assert (await pubsub.get_message(timeout=PATIENCE) or {})["type"] == "message"
+        await scene.agent_goes()
+        scene.workload_redis = replace(
+            scene.workload_redis, authority=processes.Pki().authority.pair.certificate
+        )
+        await scene.agent_comes()
+        async with scene.client() as client:
+            with pytest.raises(ResponseError, match="agent prod: the agent's Redis"):
+                await client.get(TREE.format(f"{AGENT}_shop"))
+
+
+async def test_a_pipeline_of_agents_keys_and_the_hubs_is_answered_in_its_order(scene: Scene) -> None:
+    for name in ("shop", "web"):
+        await scene.application(name)
+    async with scene.workload_redis.client() as own, scene.client() as client:
+        expected: list[Any] = []
+        pipeline = client.pipeline(transaction=False)
+        for number in range(60):
+            name = ("shop", "web", "absent")[number % 3]
+            await own.set(CHANNEL.format("web"), b"web" * 20_000)
+            await own.set(CHANNEL.format("shop"), b"shop")
+            pipeline.set(f"hub {number}", number)
+            pipeline.get(CHANNEL.format(f"{AGENT}_{name}"))
+            pipeline.get(f"hub {number}")
+            answer = {"shop": b"shop", "web": b"web" * 20_000, "absent": ResponseError}[name]
+            expected += [True, answer, str(number).encode()]
+        found = await pipeline.execute(raise_on_error=False)
+        assert [type(each) if isinstance(each, Exception) else each for each in found] == expected

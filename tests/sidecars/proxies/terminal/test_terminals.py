@@ -7,24 +7,26 @@ from typing import Any
 
 import orjson
 import pytest
-from aiohttp import ClientWebSocketResponse, WSMsgType, web
+import structlog
+from aiohttp import ClientWSTimeout, web
 
+from argocd.agents.vocabulary import Mode
+from sidecars.proxies.pods.agent_calls import AgentCalls
+from sidecars.proxies.refusals import RefusedRequestError
+from sidecars.proxies.terminal import agent_terminals
 from sidecars.proxies.terminal.channels import V4, V5
-from tests.sidecars.proxies.pod_scene import AGENT, PATIENCE, POD_PATH, PodScene, pod_scene
+from sidecars.proxies.terminal.proxy import TerminalProxy, TerminalSession
+from sidecars.wire.auth.tokens import Holder
+from sidecars.wire.data_streams import DataStream
+from sidecars.wire.server.sessions import AuthenticatedAgent
+from sidecars.wire.streams import StreamLostError
+from tests.sidecars.proxies.pod_scene import PATIENCE, PodScene, pod_scene
 from tests.sidecars.proxies.redis.redis_servers import eventually
+from tests.sidecars.proxies.terminal.shell import EXEC, FAILED, Shell, ended, exactly, terminal
+from tiphys import logs
 
-EXEC = f"{POD_PATH}/exec?command=sh&container=web&stdin=true&stdout=true&stderr=true&tty=true"
 EVERY_BYTE = bytes(range(256))
-SUCCESS = orjson.dumps({"metadata": {}, "status": "Success"})
-FAILED = orjson.dumps(
-    {
-        "metadata": {},
-        "status": "Failure",
-        "message": "command terminated with non-zero exit code",
-        "reason": "NonZeroExitCode",
-        "details": {"causes": [{"reason": "ExitCode", "message": "137"}]},
-    }
-)
+FIRST_SIZE = b'\x04{"Width":80,"Height":24}'
 
 
 @pytest.fixture
@@ -33,66 +35,6 @@ async def scene(tmp_path: Path) -> AsyncIterator[PodScene]:
         made.shell = Shell()
         made.pods.execute = made.shell
         yield made
-
-
-class Shell:
-    """Gives back what it is told, channel and all, until `exit`."""
-
-    def __init__(self) -> None:
-        self.frames: list[bytes] = []
-        self.queries: list[list[tuple[str, str]]] = []
-        self.protocols: list[str | None] = []
-        self.outcome = SUCCESS
-        self.open = 0
-
-    async def __call__(self, request: web.Request, socket: web.WebSocketResponse) -> None:
-        self.queries.append(list(request.query.items()))
-        self.protocols.append(socket.ws_protocol)
-        self.open += 1
-        try:
-            async for message in socket:
-                self.frames.append(message.data)
-                if message.data[0] == 0 and message.data[1:] != b"exit":
-                    await socket.send_bytes(b"\x01" + message.data[1:])
-                elif message.data in {b"\x00exit", b"\xff\x00"}:
-                    break
-            await socket.send_bytes(b"\x03" + self.outcome)
-            await socket.close()
-        finally:
-            self.open -= 1
-
-
-def terminal(
-    scene: PodScene, path: str = EXEC, *, agent: str = AGENT, protocols: tuple[str, ...] = (V5, V4)
-) -> Any:
-    return scene.callers[agent].ws_connect(f"{scene.url}{path}", protocols=protocols)
-
-
-async def received(socket: ClientWebSocketResponse) -> bytes:
-    async with asyncio.timeout(PATIENCE):
-        message = await socket.receive()
-    assert message.type is WSMsgType.BINARY, message
-    return bytes(message.data)
-
-
-async def exactly(socket: ClientWebSocketResponse, data: bytes) -> None:
-    came = b""
-    while len(came) < len(data):
-        frame = await received(socket)
-        assert frame[0] == 1
-        came += frame[1:]
-    assert came == data
-
-
-async def ended(socket: ClientWebSocketResponse) -> dict[str, Any]:
-    """The outcome, and the close after it."""
-    frame = await received(socket)
-    assert frame[0] == 3
-    async with asyncio.timeout(PATIENCE):
-        assert (await socket.receive()).type is WSMsgType.CLOSE
-    assert socket.close_code == 1000
-    outcome: dict[str, Any] = orjson.loads(frame[1:])
-    return outcome
 
 
 @pytest.mark.parametrize("version", [V5, V4])
@@ -139,6 +81,21 @@ async def test_a_missing_shell_is_told_so_that_argocd_server_tries_the_next(scen
         assert (await ended(socket))["message"] == words
 
 
+@pytest.mark.parametrize(("tty", "expected"), [("true", [FIRST_SIZE]), ("false", [])])
+async def test_a_shell_knows_a_size_before_anything_else_where_it_draws(
+    scene: PodScene, tty: str, expected: list[bytes]
+) -> None:
+    await scene.agent_comes(terminals=True)
+    async with terminal(scene, EXEC.replace("tty=true", f"tty={tty}")) as socket:
+        await socket.send_bytes(b"\x00x")
+        await exactly(socket, b"x")
+        await socket.send_bytes(b'\x04{"Width":120,"Height":40}')
+        await socket.send_bytes(b"\x00y")
+        await exactly(socket, b"y")
+    told = [b"\x00x", b'\x04{"Width":120,"Height":40}', b"\x00y"]
+    assert scene.shell.frames[: len(expected) + 3] == [*expected, *told]
+
+
 async def test_sizes_arrive_and_of_a_storm_at_least_the_last(scene: PodScene) -> None:
     await scene.agent_comes(terminals=True)
     async with terminal(scene) as socket:
@@ -156,7 +113,7 @@ async def test_the_end_of_what_is_typed_is_told_where_there_is_a_word_for_it(sce
     async with terminal(scene) as socket:
         await socket.send_bytes(b"\xff\x00")
         assert (await ended(socket))["status"] == "Success"
-    assert scene.shell.frames == [b"\xff\x00"]
+    assert scene.shell.frames == [FIRST_SIZE, b"\xff\x00"]
 
 
 async def test_what_is_not_permitted_is_the_outcome(scene: PodScene) -> None:
@@ -171,9 +128,14 @@ async def test_what_is_not_permitted_is_the_outcome(scene: PodScene) -> None:
     scene.pods.owner = "shop"
     async with terminal(scene, EXEC.replace("web-1", "none")) as socket:
         assert (await ended(socket))["message"] == 'pods "none" not found'
+    async with terminal(scene, EXEC.replace("container=web", "container=cache")) as socket:
+        assert (await ended(socket))["message"] == "container cache is not valid for pod web-1"
     scene.pods.execute = None
     async with terminal(scene) as socket:
         assert (await ended(socket))["message"] == "pods/exec is forbidden"
+    async with scene.get(f"{EXEC}&tty=false") as answer:
+        assert answer.status == 400
+        assert (await answer.json())["message"] == "the parameter tty is there twice"
     async with scene.get(EXEC) as answer:
         assert answer.status == 400
         assert "by a WebSocket" in (await answer.json())["message"]
@@ -201,6 +163,31 @@ async def test_whoever_leaves_ends_the_command(scene: PodScene) -> None:
     assert len(scene.principal._terminal_proxy._sessions) == 0
 
 
+async def test_an_api_server_that_does_not_hear_the_end_is_left(
+    scene: PodScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for limit in ("CALL_SECONDS", "CLOSE_SECONDS"):
+        monkeypatch.setattr(agent_terminals, limit, 0.05)
+    process = await scene.agent_comes(terminals=True)
+    handler = process._agent.dispatcher._served["terminal"].handler
+    monkeypatch.setattr(handler, "_calls", AgentCalls())  # the connection is lost just then
+    opened, over = asyncio.Event(), asyncio.Event()
+
+    async def deaf(_request: web.Request, _socket: web.WebSocketResponse) -> None:
+        opened.set()
+        await over.wait()
+
+    scene.pods.execute = deaf
+    logs.configure(level="info")
+    with structlog.testing.capture_logs() as lines:
+        async with terminal(scene, timeout=ClientWSTimeout(ws_close=0.1)):
+            await asyncio.wait_for(opened.wait(), PATIENCE)
+            await eventually(lambda: handler._running)
+            await eventually(lambda: not handler._running)
+    over.set()
+    assert [line["event"] for line in lines if line["log_level"] == "error"] == []
+
+
 async def test_an_agent_whose_stream_is_cut_loses_its_terminals(scene: PodScene) -> None:
     await scene.agent_comes(terminals=True)
     async with terminal(scene) as socket:
@@ -209,6 +196,26 @@ async def test_an_agent_whose_stream_is_cut_loses_its_terminals(scene: PodScene)
         scene.break_connection()
         assert "was lost" in (await ended(socket))["message"]
     await eventually(lambda: not scene.shell.open)
+
+
+async def test_a_go_agent_that_hangs_up_at_once_keeps_nobody_waiting(scene: PodScene) -> None:
+    """Where there is no such shell its call may be over before a word of it has come."""
+
+    async def lost() -> bytes:
+        raise StreamLostError("cancelled", code="CANCELLED")
+
+    async def nothing(_message: object) -> None: ...
+
+    proxy = TerminalProxy(scene.principal._requests)
+    sessions = [TerminalSession(uuid=str(number), agent=agent) for number, agent in enumerate("bab")]
+    for session in sessions:
+        proxy._sessions.add(session)
+    peer = AuthenticatedAgent(holder=Holder("a", Mode.MANAGED))
+    with pytest.raises(StreamLostError):
+        await proxy.carry(peer, DataStream(read=lost, write=nothing, label="a"), nothing)
+    assert [session.stream.done() for session in sessions] == [False, True, False]
+    with pytest.raises(RefusedRequestError, match="hung up before the terminal began"):
+        await sessions[1].stream
 
 
 async def test_a_hundred_terminals_are_open_at_once(scene: PodScene) -> None:

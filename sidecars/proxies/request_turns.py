@@ -1,0 +1,87 @@
+"""Requests for live objects take turns, so that a crowd of readers does not keep Applications from staying in step."""
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+
+
+class RequestTurns:
+    """`count` at a time, in the order in which they came, and `least` while `gives_way` says that something else is on its
+    way. Whoever takes longer than `seconds` gives its turn to the next and goes on without.
+    """
+
+    def __init__(
+        self, count: int, *, seconds: float, least: int = 0, gives_way: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._count = count
+        self._least = least or count
+        self._seconds = seconds
+        self._gives_way = gives_way
+        # The oldest first, each with the moment at which it is given away.
+        self._taken: dict[RequestTurn, float] = {}
+        self._waiting: dict[RequestTurn, asyncio.Future[None]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def taken(self) -> int:
+        return len(self._taken)
+
+    def turn(self) -> "RequestTurn":
+        return RequestTurn(self)
+
+    async def take(self, turn: "RequestTurn") -> None:
+        loop = asyncio.get_running_loop()
+        if not self._waiting and self._has_free():
+            self._taken[turn] = loop.time() + self._seconds
+            return
+        called = self._waiting[turn] = loop.create_future()
+        self._give_away_in_time(loop)
+        try:
+            await called
+        except asyncio.CancelledError:
+            self.give(turn)  # it may have been called in the same moment
+            raise
+
+    def give(self, turn: "RequestTurn") -> None:
+        self._taken.pop(turn, None)
+        self._waiting.pop(turn, None)
+        if self._waiting:
+            self._call_next(asyncio.get_running_loop())
+
+    def _has_free(self) -> bool:
+        return len(self._taken) < (self._least if self._gives_way() else self._count)
+
+    def _call_next(self, loop: asyncio.AbstractEventLoop) -> None:
+        while self._waiting and self._has_free():
+            turn = next(iter(self._waiting))
+            called = self._waiting.pop(turn)
+            self._taken[turn] = loop.time() + self._seconds
+            if not called.done():  # or its caller is about to leave, and gives it
+                called.set_result(None)
+        self._give_away_in_time(loop)
+
+    def _give_away_in_time(self, loop: asyncio.AbstractEventLoop) -> None:
+        """One timer for all, and none where nobody waits."""
+        if self._waiting and self._timer is None:
+            self._timer = loop.call_at(next(iter(self._taken.values())), self._give_away, loop)
+
+    def _give_away(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = None
+        for turn in [turn for turn, end in self._taken.items() if end <= loop.time()]:
+            del self._taken[turn]
+        self._call_next(loop)
+
+
+class RequestTurn:
+    __slots__ = ("_turns",)
+
+    def __init__(self, turns: RequestTurns) -> None:
+        self._turns = turns
+
+    async def __aenter__(self) -> None:
+        await self._turns.take(self)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._turns.give(self)
