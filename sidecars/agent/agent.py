@@ -9,12 +9,14 @@ from argocd.agents.vocabulary import Message, Mode, Target
 from kube.store import Object, Store
 from sidecars.agent.applications import Applications, RefusedApplicationError, restored
 from sidecars.agent.commands import Commands
+from sidecars.agent.drift_reports import DriftReports
 from sidecars.agent.incoming import AgentIncoming
 from sidecars.agent.outgoing import AgentOutgoing
 from sidecars.agent.resync import AgentResync
 from sidecars.agent.settings import AgentSettings
 from sidecars.agent.state import AgentState
 from sidecars.delivery.comparison import ComparisonReport, Difference
+from sidecars.delivery.interactive import is_read
 from sidecars.delivery.outcomes import DeadLetter
 from sidecars.delivery.session import Ending, Stream
 from sidecars.metrics import argocd_agent
@@ -48,7 +50,18 @@ class Agent(LinkHandler):
         writer = MirrorWriter(store)
         self._reporter = EventReporter(store, now=timing.now)
         self._workqueue = WorkQueue(timing=timing)
-        self._guard = DriftGuard(writer=writer, workqueue=self._workqueue, restored=self._restored)
+        drift_reports = DriftReports(
+            agent_state=self.agent_state,
+            timing=timing,
+            new_id=new_id,
+            link=lambda: self.link,
+        )
+        self._guard = DriftGuard(
+            writer=writer,
+            workqueue=self._workqueue,
+            restored=self._restored,
+            undone=drift_reports.undone,
+        )
         self._outgoing = AgentOutgoing(
             settings=settings, agent_state=self.agent_state, guard=self._guard, tell=self._tell
         )
@@ -93,7 +106,9 @@ class Agent(LinkHandler):
             source=AGENT_SOURCE,
         )
         self.timing = timing
-        self.dispatcher = RequestDispatcher(self.link.post, timing=timing, new_id=new_id)
+        self.dispatcher = RequestDispatcher(
+            self.link.post, timing=timing, gives_way=lambda: self.link.sends_state, new_id=new_id
+        )
         self.ready = asyncio.Event()
 
     async def run(self) -> None:
@@ -163,8 +178,9 @@ class Agent(LinkHandler):
         else:
             log.debug("nothing to do", **{logs.KIND: event.type})
 
-    def interact(self, event: Event) -> None:
+    def interact(self, event: Event) -> bool:
         self.dispatcher.receive(event)
+        return is_read(event)
 
     def unsendable(self, event: Event) -> None:
         self.dispatcher.unsendable(event)

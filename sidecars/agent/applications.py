@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from argocd import names
-from argocd.agents.copies import application_copied, application_updated
+from argocd.agents.copies import application_copied, application_released, application_updated
 from argocd.agents.identity import (
     IdentityAction,
     adoption_policy,
@@ -102,9 +102,21 @@ class Applications:
         if action is IdentityAction.REFUSE:
             raise RefusedApplicationError(f"Application {namespace}/{name} is nobody's copy: not deleted")
         self._guard.forget(APPLICATION, namespace=namespace, name=name)
-        if local is not None:
-            self._guard.announce(local)
-            await self._writer.delete(APPLICATIONS, local, propagation="Background")
+        if local is None:
+            return
+        self._guard.announce(local)
+        uid = text(local, "metadata", "uid")
+
+        def release(there: Object | None) -> Object | None:
+            same = text(there, "metadata", "uid") == uid
+            return application_released(there, incoming) if there is not None and same else None
+
+        # Told before the deletion, an update that takes a finalizer away may have been left out for it.
+        if application_released(local, incoming) != local:
+            await self._writer.settle(
+                APPLICATIONS, name=name, namespace=namespace, cached=local, decide=release
+            )
+        await self._writer.delete(APPLICATIONS, local, propagation="Background")
 
     # What one change needs of its surroundings.
 

@@ -3,6 +3,8 @@
 It is kept in a ConfigMap of the agent's namespace, written before anything of the new epoch is obeyed.
 """
 
+from contextlib import suppress
+
 from argocd import names
 from argocd.reading import mapping, text
 from kube import queries
@@ -29,6 +31,7 @@ class EpochMemory:
     async def admit(self, announced: Capabilities) -> None:
         """Raises DialError where this agent has obeyed a higher epoch of the same pair."""
         if EPOCH not in announced.extensions or not announced.pair:
+            await self._warn_of_none()
             return
         try:
             for _ in range(_ATTEMPTS):
@@ -41,11 +44,20 @@ class EpochMemory:
             ) from error
         raise DialError(f"{self._where} is written by somebody else all the time", code="UNAVAILABLE")
 
-    async def _settled(self, announced: Capabilities) -> bool:
-        """False where somebody else was faster."""
-        held = await queries.find(
+    async def _warn_of_none(self) -> None:
+        """Whoever cannot look has obeyed no pair."""
+        with suppress(ApiError):
+            if known := mapping(await self._held(), "data"):
+                log.warning("a principal of no pair is obeyed", known=sorted(known)[:PAIRS])
+
+    async def _held(self) -> Object | None:
+        return await queries.find(
             self._store, CONFIG_MAPS, name=names.AGENT_EPOCHS, namespace=self._namespace
         )
+
+    async def _settled(self, announced: Capabilities) -> bool:
+        """False where somebody else was faster."""
+        held = await self._held()
         known = mapping(held, "data")
         seen = text(known, announced.pair)
         epoch = int(seen) if seen.isascii() and seen.isdecimal() else None

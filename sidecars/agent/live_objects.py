@@ -3,6 +3,7 @@
 from argocd import names
 from argocd.agents.vocabulary import Target
 from argocd.judging.configuration import Configuration
+from argocd.reading import text
 from argocd.settings.argocd_cm import Settings, read_settings
 from kube.cache import Cache
 from kube.live.raw import RawApi
@@ -13,12 +14,14 @@ from sidecars.agent.agent import Agent
 from sidecars.mirroring.kinds import APPLICATION, PROJECT
 from sidecars.proxies.agent_resources import DisabledResources, ResourceHandler
 from sidecars.proxies.discovery import Discovery
-from sidecars.proxies.logs.agent_logs import DisabledLogs, LogHandler
+from sidecars.proxies.logs.agent_logs import LOG, LogHandler
 from sidecars.proxies.own_applications import OwnApplications
 from sidecars.proxies.ownership import Ownership
 from sidecars.proxies.pods.access import Pods
 from sidecars.proxies.pods.agent_calls import AgentCalls
-from sidecars.proxies.terminal.agent_terminals import DisabledTerminals, TerminalHandler, TerminalLimits
+from sidecars.proxies.pods.data_handler import DataHandler, DisabledData
+from sidecars.proxies.refusals import RefusedRequestError
+from sidecars.proxies.terminal.agent_terminals import TERMINALS, TerminalHandler, TerminalLimits
 
 
 class LiveObjects:
@@ -28,8 +31,10 @@ class LiveObjects:
         self._settings = Settings()
         self._cache: Cache[Object] | None = None
         settings = agent.settings
-        self._logs: LogHandler = DisabledLogs()
-        self._terminals: TerminalHandler = DisabledTerminals()
+        self._logs: DataHandler = DisabledData(LOG, calls, message="this agent shows no logs: --enable-logs")
+        self._terminals: DataHandler = DisabledData(
+            TERMINALS, calls, message="this agent opens no terminals: --enable-exec"
+        )
         if api is None or not (settings.resource_proxy or settings.logs or settings.terminals):
             agent.dispatcher.serve(Target.RESOURCE, DisabledResources())
             agent.dispatcher.serve(Target.CONTAINER_LOG, self._logs)
@@ -50,8 +55,13 @@ class LiveObjects:
             find=lambda namespace, name: (
                 state.get(APPLICATION, name=name, namespace=namespace) if settings.allows(namespace) else None
             ),
+            every=lambda: (
+                each
+                for each in state.all(APPLICATION)
+                if settings.allows(text(each, "metadata", "namespace"))
+            ),
             project=lambda name: state.get(PROJECT, name=name, namespace=settings.namespace),
-            settings=lambda: self._settings,
+            settings=self._known_settings,
             allowed_namespaces=settings.resource_proxy_namespaces,
         )
         discovery = Discovery(api, clock=clock)
@@ -62,12 +72,13 @@ class LiveObjects:
             namespace=settings.namespace,
             clock=clock,
         )
-        handler: ResourceHandler = DisabledResources()
         if settings.resource_proxy:
             handler = ResourceHandler(
                 api, discovery=discovery, ownership=self.ownership, applications=self.applications
             )
-        agent.dispatcher.serve(Target.RESOURCE, handler)
+            agent.dispatcher.serve(Target.RESOURCE, handler, place=handler.place)
+        else:
+            agent.dispatcher.serve(Target.RESOURCE, DisabledResources())
         pods = Pods(api, ownership=self.ownership, applications=self.applications)
         if settings.logs:
             self._logs = LogHandler(pods, calls)
@@ -84,6 +95,17 @@ class LiveObjects:
         finally:
             await self._logs.close()
             await self._terminals.close()
+
+    def _known_settings(self) -> Settings:
+        """Raises RefusedRequestError: without argocd-cm another installation's objects would look like ours."""
+        if self._cache is not None and not self._cache.has_synced:
+            error = self._cache.health.error
+            raise RefusedRequestError(
+                f"this agent has not read {names.ARGOCD_CM} yet, which says how objects are tracked"
+                f"{': ' + error[:300] if error else ''}",
+                status=503,
+            )
+        return self._settings
 
     def _read(self, _old: Object | None, new: Object | None) -> None:
         self._settings = read_settings(new, configuration=Configuration())

@@ -4,10 +4,12 @@ import asyncio
 import time
 from dataclasses import dataclass, replace
 
+from argocd.agents.vocabulary import Target
 from certs import sources
 from certs.sources import LoadedSource
 from kube.store import Store
 from sidecars.agent.agent import Agent
+from sidecars.agent.cluster_cache_info import ClusterCacheInfoTeller
 from sidecars.agent.epochs import EpochMemory
 from sidecars.agent.live_objects import LiveObjects
 from sidecars.agent.settings import AgentSettings
@@ -16,7 +18,7 @@ from sidecars.metrics.per_peer import agent_figures
 from sidecars.mirroring.link import Link
 from sidecars.process.leadership import Leadership, ReplicaOptions
 from sidecars.proxies.pods.agent_calls import AgentCalls
-from sidecars.proxies.redis.agent_answers import RedisAnswers, connected_client
+from sidecars.proxies.redis.agent_answers import DisabledRedis, RedisAnswers, connected_client
 from sidecars.proxies.redis.backend import RedisBackend
 from sidecars.wire.client.dialer import AgentConnection, DialOptions
 from sidecars.wire.client.reconnect import ConnectionStatus, Reconnector
@@ -95,14 +97,20 @@ class AgentProcess:
                 )
                 group.create_task(following, name="certificates")
             await agent.ready.wait()
-            if serving.redis is not None:
+            if serving.redis is None:
+                agent.dispatcher.serve(Target.REDIS, DisabledRedis())
+            else:
+                client = connected_client(serving.redis)
                 answers = RedisAnswers(
-                    connected_client(serving.redis),
+                    client,
                     agent.dispatcher,
                     mapped_by=serving.settings.mapped_by,
                     knows_application=agent.agent_state.has_application,
+                    clock=agent.timing.monotonic,
+                    max_message_bytes=dialing.max_message_bytes,
                 )
                 group.create_task(answers.run(), name="Redis")
+                group.create_task(ClusterCacheInfoTeller(client, agent).run(), name="cluster cache info")
             group.create_task(reconnecting.run(serve), name="connection")
 
     def _links(self) -> list[tuple[str, Link]]:

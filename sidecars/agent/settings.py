@@ -34,6 +34,8 @@ class AgentSettings:
     status_seconds: float = 0.0
     """At most one status of an Application within this time; 0: as they come, the newest replacing those that wait."""
     heartbeat_seconds: float = 0.0
+    cache_refresh_seconds: float = 10.0
+    """Between two times that the principal is told what Argo CD counted of this cluster."""
     compare_seconds: float = COMPARE_SECONDS
     resource_proxy: bool = True
     """Whether the principal may ask for live objects of our Applications; and of which namespaces, all where empty."""

@@ -1,13 +1,17 @@
 """Requests and answers of somebody who waits: they overtake state and are worth nothing after their deadline."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from argocd.agents.vocabulary import Target
 from sidecars.delivery.timing import Budget
 from sidecars.wire.events import Event
 
 DEADLINE = "tiphysdeadline"
 """The attribute that says how many milliseconds were left when the event was sent: clocks differ, spans do not."""
+
+RUN = 16
+"""So many leave in a row where something else waits: a crowd of readers must not keep state from leaving at all."""
 
 _DIGITS = 9  # a week and more; nobody waits that long
 
@@ -20,6 +24,11 @@ def seconds_left(event: Event) -> float | None:
     return int(told) / 1000
 
 
+def is_read(request: Event) -> bool:
+    """Of an object or a list, which may be asked for twice: nothing remembers the first time."""
+    return request.type == "GET" and request.target == Target.RESOURCE
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InteractiveLimits:
     # What waits or is under way: an answer has 16 MiB at most.
@@ -28,12 +37,13 @@ class InteractiveLimits:
 
 
 class _Entry:
-    __slots__ = ("deadline", "event", "once", "sent")
+    __slots__ = ("deadline", "event", "once", "sent", "told")
 
-    def __init__(self, event: Event, *, deadline: float, once: bool) -> None:
+    def __init__(self, event: Event, *, deadline: float, once: bool, told: bool) -> None:
         self.event = event
         self.deadline = deadline
         self.once = once
+        self.told = told
         self.sent = False
 
 
@@ -47,7 +57,7 @@ class InteractiveLane:
     twice.
     """
 
-    __slots__ = ("_budget", "_bytes", "_clock", "_limits", "_under_way", "_waiting", "_wake")
+    __slots__ = ("_budget", "_bytes", "_clock", "_limits", "_run", "_under_way", "_waiting", "_wake")
 
     def __init__(
         self,
@@ -61,7 +71,7 @@ class InteractiveLane:
         self._budget = budget
         self._clock = clock
         self._wake = wake
-        self._bytes = 0
+        self._bytes = self._run = 0
         self._waiting: dict[_Ids, _Entry] = {}
         self._under_way: dict[_Ids, _Entry] = {}
 
@@ -72,17 +82,25 @@ class InteractiveLane:
     def bytes(self) -> int:
         return self._bytes
 
-    def add(self, event: Event, *, seconds: float, once: bool) -> bool:
-        """False where there is no room for it."""
+    def add(self, event: Event, *, seconds: float, once: bool, told: bool = True) -> bool:
+        """False where there is no room for it. `told`: the peer learns its deadline, and keeps it."""
         if not self._has_room(event):
             self._drop_expired()
             if not self._has_room(event):
                 return False
-        entry = _Entry(event, deadline=self._clock() + seconds, once=once)
+        entry = _Entry(event, deadline=self._clock() + seconds, once=once, told=told)
         self._waiting[ids_of(event)] = entry
         self._charge(event.cost)
         self._wake()
         return True
+
+    def take_in_turn(self, take_other: Callable[[], Event | None]) -> Event | None:
+        """What leaves next: one of these, but for the turns in which something else does, where it waits."""
+        if self._run < RUN and (event := self.take()) is not None:
+            self._run += 1
+            return event
+        self._run = 0
+        return take_other() or self.take()
 
     def take(self) -> Event | None:
         """What leaves next, with the time that it has left."""
@@ -97,8 +115,9 @@ class InteractiveLane:
                 self._under_way[ids] = entry
             if left > 0:
                 entry.sent = True
-                extensions = {**entry.event.extensions, DEADLINE: str(max(1, round(left * 1000)))}
-                return replace(entry.event, extensions=extensions)
+                if not entry.told:
+                    return entry.event
+                return entry.event.extended({DEADLINE: str(max(1, round(left * 1000)))})
         return None
 
     def acknowledge(self, acknowledgement: Event) -> bool:

@@ -1,7 +1,7 @@
 """What one peer has still to be told, across reconnects, until it acknowledges.
 
-Order of leaving: acknowledgements, the heartbeat, what somebody waits for, what must be sent again, commands, state. One event of an
-object is under way at a time; different objects travel side by side. Nothing ticks: `next` waits for an
+Order of leaving: acknowledgements, the heartbeat, what somebody waits for (but for its turns), what must be sent again,
+commands, state. One event of an object is under way at a time; different objects travel side by side. Nothing ticks: `next` waits for an
 event, an acknowledgement or the earliest resend, and an outbox without a reader holds no timer.
 """
 
@@ -143,8 +143,8 @@ class Outbox:
             if event is not None:
                 return event
             self._waiter = loop.create_future()
-            delay = self._seconds_to_resend()
-            timer = None if delay is None else loop.call_later(delay, self._wake)
+            due = self._resends.earliest()
+            timer = None if due is None else loop.call_later(due - self._timing.monotonic(), self._wake)
             try:
                 await self._waiter
             finally:
@@ -158,11 +158,14 @@ class Outbox:
             event: Event | None = self._acknowledgements.pop(0)
         elif self._heartbeat is not None:
             event, self._heartbeat = self._heartbeat, None
-        elif (event := self.interactive.take()) is None:
-            now = self._timing.monotonic()
-            return self._take_due(now) or self._take_new(Lane.COMMAND, now) or self._take_new(Lane.STATE, now)
+        else:
+            event = self.interactive.take_in_turn(self._take_kept)
         self._wake_settled()
         return event
+
+    def _take_kept(self) -> Event | None:
+        now = self._timing.monotonic()
+        return self._take_due(now) or self._take_new(Lane.COMMAND, now) or self._take_new(Lane.STATE, now)
 
     async def settled(self) -> None:
         """Returns once nothing waits and nothing is under way; the caller bounds it."""
@@ -383,10 +386,6 @@ class Outbox:
         self._bytes += amount
         if self._budget is not None:
             self._budget.used += amount
-
-    def _seconds_to_resend(self) -> float | None:
-        earliest = self._resends.earliest()
-        return None if earliest is None else max(0.0, earliest - self._timing.monotonic())
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 
 from argocd.agents.vocabulary import Target
-from kube.errors import ApiError, BadRequestError, ForbiddenError, InvalidError, NotFoundError
+from kube.errors import (
+    ApiError,
+    BadRequestError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+    without_values,
+)
 from sidecars.wire.events import Event
 from tiphys import logs
 from tiphys.errors import CallError, ObjectError, SurroundingsError
@@ -64,12 +71,21 @@ class DeadLetter:
 
     @property
     def message(self) -> str:
-        """One line. What an API server says of a repository may quote its credentials: only the kind of
-        error is told then.
+        """One line, for those who may see the object. What an API server says of a repository may quote its
+        credentials: only fields and the kind of error are told then.
         """
-        if self.event.target == Target.REPOSITORY and self.reason is not DeadLetterReason.UNSENDABLE:
-            return type(self.error).__name__
+        if self._hides:
+            return without_values(self.error, whole=False)
         return str(self.error) or type(self.error).__name__
+
+    @property
+    def log_message(self) -> str:
+        """For whoever reads logs, and may not see the object."""
+        return without_values(self.error, whole=not self._hides)
+
+    @property
+    def _hides(self) -> bool:
+        return self.event.target == Target.REPOSITORY and self.reason is not DeadLetterReason.UNSENDABLE
 
 
 Report = Callable[[DeadLetter], Awaitable[None]]
@@ -77,7 +93,7 @@ Report = Callable[[DeadLetter], Awaitable[None]]
 
 
 def log_dead_letter(letter: DeadLetter) -> None:
-    outcome = {logs.REASON: letter.reason, logs.COUNT: letter.attempts, logs.ERROR: letter.message}
+    outcome = {logs.REASON: letter.reason, logs.COUNT: letter.attempts, logs.ERROR: letter.log_message}
     log.warning("dead letter", **_fields(letter), **outcome)
 
 

@@ -16,8 +16,9 @@ from tiphys.errors import CallError, SurroundingsError
 SERVICE = "tiphysha.HaControl"
 # A promotion stops writes, flips the fence and starts to serve.
 ANSWER_SECONDS = 90.0
-# Twice a minute for the replica, and one for it to take over.
-SWITCHOVER_SECONDS = 240.0
+# Longer than all that the principal waits for, one after the other: another change of role, agents' last words, the
+# replica, its answer, and a record that cannot be written.
+SWITCHOVER_SECONDS = 300.0
 
 _REFUSED = {
     grpc.StatusCode.FAILED_PRECONDITION,
@@ -27,10 +28,20 @@ _REFUSED = {
 }
 
 
+# The principal's own words, not those of a connection.
+_ANSWERS = {*_REFUSED, grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL}
+
+
 class HaRefusedError(CallError):
     """The principal answered no, and why. Nothing has changed."""
 
     exit_code = 1
+
+
+class HaUnknownError(SurroundingsError):
+    """It may have happened, or goes on: look before anything else is done."""
+
+    exit_code = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +74,8 @@ class HaClient:
         return int(hacontrol_pb2.CountReply.FromString(raw).count)
 
     async def switchover(self, word: Any, *, dry_run: bool) -> AsyncIterator[str]:
-        """A line per step."""
+        """A line per step. Once it has begun it goes on without this connection."""
+        begun = False
         request = hacontrol_pb2.SwitchoverRequest(word=word, dry_run=dry_run)
         async with self._channel() as channel:
             call = channel.unary_stream(f"/{SERVICE}/Switchover")(
@@ -71,8 +83,14 @@ class HaClient:
             )
             try:
                 async for raw in call:
+                    begun = not dry_run
                     yield hacontrol_pb2.SwitchoverStep.FromString(raw).text
             except aio.AioRpcError as error:
+                if begun and error.code() not in _ANSWERS:
+                    raise HaUnknownError(
+                        f"the connection is lost ({error.details() or error.code().name}), and the switchover goes on"
+                        " without it: look at `tiphys ha status` on both sides"
+                    ) from error
                 raise _error(error, address=self.address) from error
 
     def _channel(self) -> Any:
@@ -95,6 +113,8 @@ def _error(error: aio.AioRpcError, *, address: str) -> Exception:
     words = error.details() or error.code().name
     if error.code() in _REFUSED:
         return HaRefusedError(words)
+    if error.code() is grpc.StatusCode.UNKNOWN:
+        return HaUnknownError(words)
     if error.code() is grpc.StatusCode.UNIMPLEMENTED:
         return CallError(f"{address} is no principal of ours: use argocd-agentctl ha there")
     return SurroundingsError(

@@ -45,6 +45,7 @@ class Joining:
         """For the chart in manifests/chart."""
         values: Object = {
             "argocd": {"namespace": self.namespace},
+            "webhook": {"enabled": False},  # as in the stream; who wants it there too says so
             "agent": {
                 "enabled": True,
                 "mode": self.mode.value,

@@ -19,7 +19,7 @@ LABELS = (
 INFO = metrics.describe(
     "argocd_app_info",
     "gauge",
-    "1 for each Application of an agent, as Argo CD's controller has it; off unless `--app-info-limit` says how many.",
+    "1 for each Application of an agent, as Argo CD's controller has it; off unless `--app-info-limit` says how many. A value ends after 512 characters.",
     labels=LABELS,
     bounded=True,
 )
@@ -31,31 +31,51 @@ LEFT_OFF = metrics.describe(
 
 Application = Mapping[str, Any]
 
+LONGEST_VALUE = 512
+"""Of a label: no name is longer, and an address that is says nothing more. Every scrape pays for it."""
+
 
 class AppInfo:
     """Of the first `limit` Applications that have an agent; where one goes, one that was left off takes its place."""
 
     def __init__(
-        self, *, limit: int, belongs: Callable[[Application], bool], server_of: Callable[[str], str]
+        self,
+        *,
+        limit: int,
+        belongs: Callable[[Application], bool],
+        server_of: Callable[[str], str],
+        find: Callable[[str, str], Application | None],
     ) -> None:
-        """`server_of` answers with the address of a cluster by its name."""
+        """`server_of` answers with the address of a cluster by its name, `find` with an Application by namespace and name."""
         self._limit = limit
         self._belongs = belongs
         self._server_of = server_of
+        self._find = find
         self._lines: dict[tuple[str, str], str] = {}
-        self._left_off: dict[tuple[str, str], str] = {}
+        self._left_off: dict[tuple[str, str], None] = {}
+        """Where they are alone: there may be any number of them."""
 
     def changed(self, old: Application | None, new: Application | None) -> None:
         item = new if new is not None else old
         place = text(item, "metadata", "namespace"), text(item, "metadata", "name")
         if new is None or not self._belongs(new):
             self._left_off.pop(place, None)
-            if self._lines.pop(place, None) is not None and self._left_off:
-                first = next(iter(self._left_off))
-                self._lines[first] = self._left_off.pop(first)
-            return
-        known = place in self._lines or (place not in self._left_off and len(self._lines) < self._limit)
-        (self._lines if known else self._left_off)[place] = self._line(new)
+            if self._lines.pop(place, None) is not None:
+                self._fill()
+        elif place in self._lines or (place not in self._left_off and len(self._lines) < self._limit):
+            self._lines[place] = self._line(new)
+        else:
+            self._left_off[place] = None
+
+    def _fill(self) -> None:
+        """One place is free."""
+        while self._left_off:
+            first = next(iter(self._left_off))
+            del self._left_off[first]
+            found = self._find(*first)
+            if found is not None and self._belongs(found):
+                self._lines[first] = self._line(found)
+                return
 
     def page(self) -> bytes:
         head = f"# HELP {INFO.name} {INFO.text}\n# TYPE {INFO.name} gauge\n"
@@ -78,7 +98,9 @@ class AppInfo:
             text(application, "status", "health", "status") or "Unknown",
             _operation(application),
         )
-        labels = ",".join(f'{name}="{_escaped(each)}"' for name, each in zip(LABELS, values, strict=True))
+        labels = ",".join(
+            f'{name}="{_escaped(_cut(each))}"' for name, each in zip(LABELS, values, strict=True)
+        )
         return f"{INFO.name}{{{labels}}} 1\n"
 
 
@@ -99,6 +121,10 @@ def _operation(application: Application) -> str:
     if value(application, "metadata", "deletionTimestamp") is not None:
         return "delete"
     return "sync" if value(application, "operation", "sync") is not None else ""
+
+
+def _cut(label: str) -> str:
+    return label if len(label) <= LONGEST_VALUE else f"{label[: LONGEST_VALUE - 1]}…"
 
 
 def _escaped(label: str) -> str:

@@ -24,6 +24,9 @@ BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _BOUNDS = (*(str(bound) for bound in BUCKETS), "+Inf")
 
 _KINDS = OBJECT_TARGETS | {Target.RESOURCE_RESYNC}
+OTHER_KIND = "other"
+KIND_LABELS = (*sorted(str(kind) for kind in _KINDS), OTHER_KIND)
+"""All that `kind_of` answers."""
 
 _SYNC = ("agent", "kind", "direction")
 ATTEMPTS = metrics.describe(
@@ -93,7 +96,7 @@ CONNECTION_TIME = metrics.describe(
 
 def kind_of(event: Event) -> str:
     """A peer may name anything: as a label it is one of few."""
-    return str(event.target) if event.target in _KINDS else "other"
+    return str(event.target) if event.target in _KINDS else OTHER_KIND
 
 
 class Times:

@@ -4,6 +4,7 @@ again. A managed agent guards what its principal gave it, a principal what auton
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
@@ -68,6 +69,15 @@ class _Expected:
         return self._used.get(source, 0)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoneChange:
+    """Somebody's hand on a mirror; `expected` is None where the mirror was deleted."""
+
+    kind: SyncedKind
+    mirror: Object
+    expected: Object | None = None
+
+
 class DriftGuard:
     """Remembers of each mirror what its source said last, of each source up to `limit` bytes. `restored` completes
     what is made again by what was lost, where that is known.
@@ -80,7 +90,7 @@ class DriftGuard:
         workqueue: WorkQueue,
         restored: Callable[[SyncedKind, Object, Object], Object] = lambda _kind, copy, _lost: copy,
         limit: int | None = None,
-        undone: Callable[[SyncedKind, Object], None] = lambda _kind, _mirror: None,
+        undone: Callable[[UndoneChange], None] = lambda _change: None,
     ) -> None:
         """`undone` hears of each change that is written back."""
         self._undone = undone
@@ -162,7 +172,7 @@ class DriftGuard:
         if drift is Drift.REVERT and value(local, "metadata", "deletionTimestamp") is None:
             log.warning("a mirror was changed: written back", **_fields(kind, local))
             self._workqueue.put(key, lambda: self._repair(kind, key))
-            self._undone(kind, local)
+            self._undone(UndoneChange(kind=kind, mirror=local, expected=expected))
         return drift
 
     def gone(self, kind: SyncedKind, old: Object) -> Drift:
@@ -179,7 +189,7 @@ class DriftGuard:
         if drift is Drift.RESTORE:
             log.warning("a mirror was deleted: made again", **_fields(kind, old))
             self._workqueue.put(key, lambda: self._repair(kind, key, lost=old))
-            self._undone(kind, old)
+            self._undone(UndoneChange(kind=kind, mirror=old))
         return drift
 
     async def _repair(self, kind: SyncedKind, key: Key, *, lost: Object | None = None) -> None:

@@ -11,6 +11,7 @@ from argocd.agents.vocabulary import OBJECT_TARGETS
 from sidecars.delivery import comparison
 from sidecars.delivery.comparison import Comparer, ComparisonReport, Difference
 from sidecars.delivery.comparison_turns import ComparisonTurns
+from sidecars.delivery.delayed_acknowledgements import DelayedAcknowledgements
 from sidecars.delivery.inbox import Inbox, InboxLimits
 from sidecars.delivery.lanes import key_of
 from sidecars.delivery.observers import InboxObserver, OutboxObserver
@@ -20,36 +21,22 @@ from sidecars.delivery.session import Ending, Queues, Stream
 from sidecars.delivery.timing import Backoff, Budget, Timing
 from sidecars.delivery.unsent import UnsentKeys
 from sidecars.metrics.argocd_agent import Figures
+from sidecars.metrics.links import COMPARED, DEAD_LETTERS, DIFFERENT, OVERFLOWS, PROPAGATION, RESENT
 from sidecars.metrics.per_peer import FAILURE, RECEIVED, SENT, STREAM_LOST, SUCCESS, PerPeerMetrics, kind_of
 from sidecars.mirroring.change_spans import NO_ROOM, SUPERSEDED, ChangeSpans
 from sidecars.mirroring.inventories import Inventories
 from sidecars.wire import capabilities
 from sidecars.wire.events import Event, acknowledgement, carrying_trace, fresh_id
-from tiphys import logs, metrics
+from tiphys import logs
 from tiphys.errors import SurroundingsError
 from tiphys.tracing import active as active_tracing
-
-COMPARED = metrics.counter("tiphys_sidecars_compared_keys_total", "Keys in comparisons that were finished.")
-DIFFERENT = metrics.counter("tiphys_sidecars_repaired_keys_total", "Keys that differed and were sent again.")
-DEAD_LETTERS = metrics.counter(
-    "tiphys_sidecars_dead_letters_total",
-    "Events that were given up, by target and reason.",
-    labels=("target", "reason"),
-)
-OVERFLOWS = metrics.counter(
-    "tiphys_sidecars_overflows_total", "Events without room, whose keys were left to a comparison."
-)
-RESENT = metrics.counter("tiphys_sidecars_resent_events_total", "Events sent again without an answer.")
-PROPAGATION = metrics.histogram(
-    "tiphys_sidecars_propagation_seconds",
-    "From a change seen here to the other end's word that it is applied there (sent), or from the other end's"
-    " first transmission, by its clock, to the effect here (received).",
-    labels=("kind", "direction"),
-)
 
 # Between comparisons that follow one another because there is no room, when the last one changed nothing: the
 # other end cannot take what differs, or waits for something, and both ends may be in each other's way.
 FRUITLESS = Backoff(base=0.5, ceiling=30.0)
+
+# A change arrives, and is applied, within this where its peer is not far away or busy.
+STATE_SECONDS = 0.1
 
 log = logs.get_logger()
 
@@ -79,8 +66,8 @@ class LinkHandler(Protocol):
         """Applies what the peer tells. Returning means that it is durable; an exception is judged."""
         ...
 
-    def interact(self, event: Event) -> None:
-        """A request or an answer of somebody who waits; returns at once."""
+    def interact(self, event: Event) -> bool:
+        """A request or an answer of somebody who waits; returns at once. True for reads and their answers."""
         ...
 
     def unsendable(self, event: Event) -> None:
@@ -206,10 +193,12 @@ class Link:
         tracing = active_tracing()
         self.spans = None if tracing is None else ChangeSpans(tracing, peer)
         self._connected_at = 0.0
+        self._sent_at = -STATE_SECONDS
         self._source = source
         self._repairing: asyncio.Task[None] | None = None
         self._overflowed_again = self._telling = False
         self._differed = self._fruitless = 0
+        self._delayed = DelayedAcknowledgements(self._acknowledge)
         self._scopes: tuple[str, ...] = ()
         self.extensions: frozenset[str] = frozenset()
         observer = _Observer(self)
@@ -261,18 +250,30 @@ class Link:
         """The peer carries out a request once, in its time, unless it is withdrawn."""
         return capabilities.REQUESTS in self.extensions
 
-    def post(self, event: Event, *, seconds: float, once: bool) -> bool:
+    @property
+    def sends_state(self) -> bool:
+        """Something that keeps both ends in step is, most likely, still on its way."""
+        return self.timing.monotonic() - self._sent_at < STATE_SECONDS
+
+    @property
+    def repeats_reads(self) -> bool:
+        """Neither reads nor their answers are acknowledged: the peer asks, or is asked, again."""
+        return capabilities.READS in self.extensions
+
+    def post(self, event: Event, *, seconds: float, once: bool, answers_read: bool = False) -> bool:
         """A request or an answer, before all state; False where there is no room. Who does not keep deadlines is
         sent nothing twice.
         """
         self.figures.sent.inc()
-        return self.outbox.interactive.add(
-            carrying_trace(event), seconds=seconds, once=once or not self.keeps_deadlines
-        )
+        self._delayed.flush()
+        keeps = self.keeps_deadlines
+        once = once or not keeps or (answers_read and self.repeats_reads)
+        return self.outbox.interactive.add(carrying_trace(event), seconds=seconds, once=once, told=keeps)
 
     def send(self, event: Event, *, provides: str = "", needs: str = "") -> bool:
         """What needs a name leaves when what provides it has arrived."""
         self.figures.sent.inc()
+        self._sent_at = self.timing.monotonic()
         event = carrying_trace(event)
         if self.spans is not None:
             event = self.spans.begun(event)
@@ -319,6 +320,7 @@ class Link:
         if self.spans is not None:
             self.spans.close()
         self.comparer.close()
+        self._delayed.close()
         await self.unsent.close()
         await self.peer.close()
 
@@ -361,12 +363,12 @@ class Link:
 
     def _interact(self, event: Event) -> None:
         """Acknowledged before it is done: the answer says how that went, and a deadline is all the patience it has."""
-        self._acknowledge(event)
         self.figures.received.inc()
-        self.handler.interact(event)
+        if not (self.handler.interact(event) and self.repeats_reads):
+            self._delayed.add(event)
 
     async def _handle(self, event: Event) -> None:
-        if event.type.startswith(comparison.PREFIX):
+        if event.target == comparison.TARGET:
             self.comparer.handle(event)
             return
         status, began = FAILURE, self.timing.monotonic()

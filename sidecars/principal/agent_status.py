@@ -1,12 +1,13 @@
 """How a principal's agents are doing: told by the principal as a page, read by the operator's commands."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from argocd.reading import sequence, text, value
 from sidecars.principal.agents import KnownAgents
+from sidecars.principal.fleet_page.regions import RegionFacts
 from tiphys.http_server import HttpPage
 
 PATH = "/agents"
@@ -40,9 +41,13 @@ def statuses(known_agents: KnownAgents) -> Iterable[AgentStatus]:
         )
 
 
-def page(known_agents: KnownAgents) -> HttpPage:
-    """For operators: names and how they are doing are nothing that everybody need know."""
-    body = {"version": VERSION, "agents": [asdict(each) for each in statuses(known_agents)]}
+def page(known_agents: KnownAgents | None, *, regions: Sequence[RegionFacts] = ()) -> HttpPage:
+    """For operators: names and how they are doing are nothing that everybody need know. None: a standby has no agents."""
+    body = {
+        "version": VERSION,
+        "agents": [] if known_agents is None else [asdict(each) for each in statuses(known_agents)],
+        **({"regions": [asdict(each) for each in regions]} if regions else {}),
+    }
     return HttpPage(json.dumps(body).encode(), content_type="application/json")
 
 
@@ -61,6 +66,21 @@ def read(told: Any) -> dict[str, AgentStatus]:
                 lag_seconds=float(_number(each, "lag_seconds")),
             )
     return found
+
+
+def read_regions(told: Any) -> tuple[RegionFacts, ...]:
+    """Empty where the principal is not one of a pair."""
+    return tuple(
+        RegionFacts(
+            name=text(each, "name"),
+            ours=value(each, "ours") is True,
+            state=text(each, "state"),
+            detail=text(each, "detail"),
+            epoch=_number(each, "epoch"),
+            lag=text(each, "lag"),
+        )
+        for each in sequence(told, "regions")
+    )
 
 
 def _number(source: Mapping[str, Any], key: str) -> Any:

@@ -8,6 +8,7 @@ from sidecars.delivery.comparison_turns import ComparisonTurns
 from sidecars.mirroring.link import Link
 from sidecars.mirroring.resync_events import ResyncRound
 from sidecars.principal.operations import Operations, Place
+from sidecars.wire.proxy_payloads import ClusterCacheInfo
 
 QUESTIONS = 1024
 """A minute, about objects that are not there: an agent may have what its principal has forgotten."""
@@ -18,7 +19,8 @@ REPORTS = 16
 
 class KnownAgent:
     __slots__ = (
-        "_clock", "_met", "_silent", "link", "lists", "mode", "name", "operations", "questions", "reports", "round"
+        "_clock", "_met", "_silent", "cluster", "link", "lists", "mode", "name", "operations", "questions", "reports",
+        "round",
     )  # fmt: skip
 
     def __init__(
@@ -31,6 +33,8 @@ class KnownAgent:
     ) -> None:
         self.name = name
         self.mode = mode
+        self.cluster = ClusterCacheInfo()
+        """What its Argo CD counted, as it said last."""
         self.operations = Operations()
         self.round = ResyncRound()
         self._clock = clock

@@ -8,7 +8,12 @@ from argocd.agents import copies
 from argocd.agents.identity import IdentityAction, mirror_action
 from argocd.agents.messages import Acceptance, principal_accepts
 from argocd.agents.namespaces import at_principal
-from argocd.agents.project_copies import NameTooLongError, prefixed_name, project_at_principal
+from argocd.agents.project_copies import (
+    NameTooLongError,
+    prefixed_name,
+    project_at_principal,
+    with_known_destinations,
+)
 from argocd.agents.vocabulary import Message, Mode, Target
 from argocd.reading import text, value
 from kube.errors import NotFoundError
@@ -45,8 +50,11 @@ class PrincipalIncoming:
         writer: MirrorWriter,
         now: Callable[[], datetime],
         sender: Sender,
+        heard_of: Callable[[str], None],
     ) -> None:
+        """`heard_of` is told whose copies managed agents speak of, by the principal's identity that these carry."""
         self._hub_state = hub_state
+        self._heard_of = heard_of
         self._guard = guard
         self._writer = writer
         self._now = now
@@ -76,6 +84,7 @@ class PrincipalIncoming:
     # What managed agents tell of the Applications that they were given.
 
     async def _managed(self, agent: KnownAgent, message: Message, incoming: Object) -> None:
+        self._heard_of(text(incoming, "metadata", "annotations", names.PRINCIPAL_UID))
         settings = self._hub_state.settings
         namespace = at_principal(
             incoming,
@@ -120,6 +129,8 @@ class PrincipalIncoming:
         name, namespace = text(mirror, "metadata", "name"), text(mirror, "metadata", "namespace")
         cache = self._hub_state.projects if kind is PROJECT else self._hub_state.applications
         cached = cache.get(name, namespace=namespace)
+        if kind is PROJECT and not agent.link.compares:
+            mirror = with_known_destinations(mirror, cached)
 
         def decide(there: Object | None) -> Object:
             return self._mirrored(agent, kind, there=there, mirror=mirror, incoming=incoming)

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from argocd.agents.vocabulary import Message, Mode, Target
 from sidecars.delivery.comparison import ComparisonReport, Difference
 from sidecars.delivery.outcomes import DeadLetter
+from sidecars.mirroring import repeated_drift
 from sidecars.mirroring.inventories import SPECS, STATUS
 from sidecars.mirroring.kinds import BY_TARGET
 from sidecars.mirroring.link import LinkHandler, SendAttempt
@@ -13,7 +14,9 @@ from sidecars.principal.fleet_page.record import FleetRecord
 from sidecars.principal.incoming import PrincipalIncoming
 from sidecars.principal.resync import PrincipalResync
 from sidecars.proxies.requests import Requests
+from sidecars.wire import payloads
 from sidecars.wire.events import Event
+from sidecars.wire.proxy_payloads import ClusterCacheInfo
 from tiphys import logs
 
 log = logs.get_logger()
@@ -40,12 +43,21 @@ class PrincipalLinkHandler(LinkHandler):
             self._resync.resync(self._agent, event)
         elif event.target in BY_TARGET:
             await self._incoming.apply(self._agent, event)
+        elif event.target == Target.CLUSTER_CACHE_INFO_UPDATE:
+            self._take_counts(payloads.read(ClusterCacheInfo, event.payload))
+        elif event.target == repeated_drift.TARGET:
+            self._record.drift_reported(self._agent, repeated_drift.read_report(event.payload))
         else:
-            # Heartbeats and counters: acknowledged, no more.
+            # Heartbeats: acknowledged, no more.
             log.debug("nothing to do", **{logs.AGENT: self._agent.name, logs.KIND: event.type})
 
-    def interact(self, event: Event) -> None:
-        self._requests.receive(self._agent.name, event)
+    def _take_counts(self, counted: ClusterCacheInfo) -> None:
+        if counted != self._agent.cluster:
+            self._agent.cluster = counted
+            self._requests.changed(self._agent.name)
+
+    def interact(self, event: Event) -> bool:
+        return self._requests.receive(self._agent.name, event)
 
     def unsendable(self, event: Event) -> None:
         self._requests.unsendable(event)

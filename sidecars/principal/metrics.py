@@ -37,7 +37,10 @@ class PrincipalMetrics:
         if not known.settings.app_info_limit:
             return bytes
         info = AppInfo(
-            limit=known.settings.app_info_limit, belongs=self._has_agent, server_of=self._server_of
+            limit=known.settings.app_info_limit,
+            belongs=self._has_agent,
+            server_of=self._server_of,
+            find=lambda namespace, name: known.applications.get(name, namespace=namespace),
         )
 
         def cluster_changed(old: Object | None, new: Object | None) -> None:

@@ -9,6 +9,7 @@ import orjson
 
 from argocd import names
 from argocd.agents.own_annotations import requests_on
+from argocd.agents.replication import pending_operation
 from argocd.reading import value
 from kube.store import Object
 from sidecars.delivery.outcomes import DeliveryVerdict, judge
@@ -37,7 +38,9 @@ class Operations:
         self._refused: set[Place] = set()
         """Applications whose operation found no room in the queue, or was held."""
         self._unsure: set[Place] = set()
-        """Those whose operation was there when this process began: the agent may have had it."""
+        """Those whose operation was there when this process began, or at the primary before a promotion: the agent may
+        have had it.
+        """
         self._withheld: set[Place] = set()
         """Those of which the agent said that there is no operation, when it was not known to have had it."""
         self._given: dict[Place, tuple[str, int]] = {}
@@ -51,6 +54,12 @@ class Operations:
     def begin(self, applications: Iterable[Object]) -> None:
         """This process meets the agent: these have an operation already."""
         self._unsure = {place_of(item) for item in applications}
+
+    def adopts(self, old: Object | None, new: Object) -> None:
+        """What a promotion made of a copy's mark is no new operation, however late it is done or seen."""
+        pending = None if old is None else pending_operation(old)
+        if pending is not None and value(new, "operation") == pending:
+            self._unsure.add(place_of(new))
 
     def hold(self) -> None:
         """Until `take_due`."""
@@ -84,7 +93,7 @@ class Operations:
         return True
 
     def is_unsure(self, application: Mapping[str, Any]) -> bool:
-        """Whether the agent may have had its operation from the process before this one."""
+        """Whether the agent may have had its operation from the process, or the primary, before this one."""
         return place_of(application) in self._unsure
 
     def found_no_room(self, application: Mapping[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """What a change on the control plane means to agents: watch events become events in outboxes."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from argocd import names
@@ -42,7 +42,7 @@ class Sender:
         self._uid = principal_uid
         self._namespace = namespace
 
-    def send(self, sendings: Iterable[Sending], *, extensions: Mapping[str, str] | None = None) -> bool:
+    def send(self, sendings: Iterable[Sending]) -> bool:
         """Whether there was room for all. An Application leaves when its project and repositories are there: Argo CD
         calls it invalid otherwise, until it looks again.
         """
@@ -58,7 +58,8 @@ class Sender:
                 continue
             place = (id(sending.object), sending.message)
             if place not in made:
-                made[place] = (sending.object, self.event(sending, extensions=extensions))
+                restored = operates and agent.operations.is_unsure(sending.object)
+                made[place] = (sending.object, self.event(sending, restored=restored))
             event = made[place][1]
             provides, needs = self._projects(sending)
             if not agent.link.send(event, provides=provides, needs=needs):
@@ -86,20 +87,16 @@ class Sender:
 
     def give(self, agent: KnownAgent, application: Object) -> None:
         """The operation of an Application."""
-        restored = agent.operations.is_unsure(application)
-        self.send(
-            [Sending(agent.name, Message.SET_OPERATION, Target.APPLICATION, application)],
-            extensions={RESTORED: "true"} if restored else None,
-        )
+        self.send([Sending(agent.name, Message.SET_OPERATION, Target.APPLICATION, application)])
 
-    def event(self, sending: Sending, *, extensions: Mapping[str, str] | None = None) -> Event:
+    def event(self, sending: Sending, *, restored: bool = False) -> Event:
         named = sending.target is not Target.GPG_KEYS and sending.message not in _WITHOUT_UID
         return object_event(
             sending.message,
             target=sending.target,
             obj=sending.object,
             principal_uid=self._uid if named else "",
-            extensions=extensions,
+            extensions={RESTORED: "true"} if restored else None,
         )
 
 
@@ -213,6 +210,8 @@ class PrincipalOutgoing:
                 agent.spoke(place_of(some))
             elif value(after, "operation") is None:
                 agent.operations.over(after)
+            else:
+                agent.operations.adopts(old, after)
         self._sender.send(application_sendings(before, after, agents=self._hub_state.agents))
 
     # Mirrors.

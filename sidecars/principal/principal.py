@@ -75,9 +75,11 @@ class Principal:
         hub_state: HubState | None = None,
         requests: Requests | None = None,
         promoted: bool = False,
+        heard_of: Callable[[str], None] = lambda _principal: None,
     ) -> None:
         """`cut` ends the streams of an agent that is no longer one of ours. A `hub_state` is its owner's, who runs its
         caches: they are warm when a standby is promoted. One that was `promoted` may lack what its agents have.
+        `heard_of` is told which principals agents name.
         """
         self.settings = settings
         self._runtime = runtime or Runtime()
@@ -121,6 +123,7 @@ class Principal:
             writer=writer,
             now=timing.now,
             sender=sender,
+            heard_of=heard_of,
         )
         self._turns = StreamTurns(timing.monotonic)
         self.ready = asyncio.Event()
@@ -288,12 +291,12 @@ class Principal:
         agent = self.known_agents.drop(name)
         self.hub_state.homes.pop(name, None)
         self.hub_state.versions.pop(name, None)
+        self.record.forget(name)
         if agent is None:
             return
         reason = "the agent's cluster Secret is gone"
         log.warning("agent dropped", **{logs.AGENT: name, logs.REASON: reason})
         self.guard.forget_all(name)
-        self.record.forget(name)
         self._cut(name, reason)
         closing = asyncio.get_running_loop().create_task(agent.link.close(), name=f"closes {name}")
         self._closing.add(closing)

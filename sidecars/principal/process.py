@@ -1,6 +1,7 @@
 """A principal as a process: elected by a Lease, listening with TLS, following its certificates and blocklist."""
 
 import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -17,7 +18,7 @@ from sidecars.metrics.per_peer import principal_figures
 from sidecars.mirroring.link import Link, Runtime
 from sidecars.principal import agent_status
 from sidecars.principal.fleet_page.page import FleetPage
-from sidecars.principal.fleet_page.regions import regions_of
+from sidecars.principal.fleet_page.regions import RegionFacts, regions_of
 from sidecars.principal.metrics import PrincipalMetrics
 from sidecars.principal.principal import Principal, identity
 from sidecars.principal.proxies.agent_clusters import AgentClusters
@@ -101,7 +102,7 @@ class PrincipalProcess:
         self.gate = ServingGate(STARTING if serving.ha is None else HaState.RECOVERING.value)
         self.pair: PairedPrincipal | None = None
         self._active: ActivePrincipal | None = None
-        self._app_info = _no_app_info
+        self._app_info: Callable[[], bytes] = bytes  # none yet
         self.redis: PrincipalRedis | None = None
         self.listening = asyncio.Event()
         self.port = 0
@@ -111,7 +112,7 @@ class PrincipalProcess:
             store,
             lambda: self.principal if self.listening.is_set() else None,
             waits=self._waits,
-            regions=lambda: () if self.pair is None else regions_of(self.pair.controller),
+            regions=self._regions,
         )
         self._leadership = Leadership(
             store,
@@ -156,7 +157,7 @@ class PrincipalProcess:
             else None
         )
         reserved = serving.ha.allowed_clients if serving.ha is not None else frozenset()
-        self._requests.arrivals = []
+        self._requests.arrivals = [] if self.resources is None else [self.resources.came]
         clusters = AgentClusters(
             store,
             hub_state,
@@ -181,7 +182,9 @@ class PrincipalProcess:
             serve_data={LOGS: self._log_proxy.carry, TERMINAL: self._terminal_proxy.carry},
         )
         if serving.redis is not None:
-            self.redis = PrincipalRedis(serving.redis, hub_state, trust=rules.trust, requests=self._requests)
+            self.redis = PrincipalRedis(
+                serving.redis, hub_state, gate=self.gate, trust=rules.trust, requests=self._requests
+            )
             self._requests.arrivals.append(self.redis.came)
         active = self._active = ActivePrincipal(
             partial(self._principal, store, hub_state, uid),
@@ -260,7 +263,12 @@ class PrincipalProcess:
             hub_state=hub_state,
             requests=self._requests,
             promoted=promoted,
+            heard_of=self._heard_of,
         )
+
+    def _heard_of(self, principal: str) -> None:
+        if self.pair is not None:
+            self.pair.controller.heard_of(principal)
 
     def _link_of(self, agent: str) -> Link | None:
         return None if self.principal is None else self.principal.link_of(agent)
@@ -364,8 +372,15 @@ class PrincipalProcess:
         return HttpPage(words.encode(), status=503, headers=state)
 
     def _agents(self) -> HttpPage:
-        """What `tiphys agents list` asks; only the one that works knows."""
-        return self._ready() if self.principal is None else agent_status.page(self.principal.known_agents)
+        """What `tiphys agents list` asks; only the one that works knows, and a standby who does."""
+        regions = self._regions()
+        if self.principal is None and not regions:
+            return self._ready()
+        known = None if self.principal is None else self.principal.known_agents
+        return agent_status.page(known, regions=regions)
+
+    def _regions(self) -> Sequence[RegionFacts]:
+        return () if self.pair is None else regions_of(self.pair.controller)
 
     def _ready(self) -> HttpPage:
         if self.listening.is_set():
@@ -378,10 +393,6 @@ class PrincipalProcess:
             return f"standing by: {self.gate.state}"
         reading = f"reading {self._reading}" if self._reading else "starting"
         return self._leadership.waits or reading
-
-
-def _no_app_info() -> bytes:
-    return b""
 
 
 def _now() -> datetime:

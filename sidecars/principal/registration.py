@@ -70,9 +70,10 @@ class RegistrationGate:
     async def _hold_to_its_mode(self, admission: Admission) -> None:
         """The first one is kept. Whoever comes in another reads what an operator can do about it."""
         agent, told = admission.agent, admission.mode
-        async with self._first_login:
-            if self._hub_state.mode_of(agent) is None:
-                await self._keep_mode(agent, told)
+        if self._hub_state.mode_of(agent) is None:  # nobody else waits for an API server
+            async with self._first_login:
+                if self._hub_state.mode_of(agent) is None:
+                    await self._keep_mode(agent, told)
         if (objection := self._in_another_mode(agent, told)) is not None:
             raise unauthenticated(objection, reason=objection, label="other mode")
 

@@ -125,9 +125,20 @@ class PrincipalResync(Resync[KnownAgent]):
             if expected is None:
                 if not self._holds(agent, kind, name, namespace):
                     gone = {"metadata": {"name": name, "namespace": namespace or agent.name}}
-                    self._tell(agent, Message.DELETE, kind, gone)
+                    left = self._as_left(gone, agent, kind, name, namespace)
+                    self._tell(agent, Message.DELETE, kind, left)
             else:
                 self._tell(agent, message, kind, expected)
+
+    def _as_left(
+        self, gone: Object, agent: KnownAgent, kind: SyncedKind, name: str, namespace: str
+    ) -> Object:
+        """One that is still here, but the agent's no more, is withdrawn with its finalizers: what it deployed goes too."""
+        here = self._hub_state.applications.get(name, namespace=namespace or agent.name)
+        finalizers = value(here, "metadata", "finalizers")
+        if kind is not APPLICATION or not finalizers:
+            return gone
+        return {"metadata": {**gone["metadata"], "finalizers": finalizers}}
 
     def _holds(self, agent: KnownAgent, kind: SyncedKind, name: str, namespace: str) -> bool:
         home = namespace or agent.name if kind is APPLICATION else self._hub_state.settings.namespace
@@ -171,7 +182,8 @@ class PrincipalResync(Resync[KnownAgent]):
         ):
             return
         if message is not None:
-            self._tell(peer, message, kind, expected if expected is not None else what_is_gone(request))
+            gone = self._as_left(what_is_gone(request), peer, kind, request.name, namespace)
+            self._tell(peer, message, kind, expected if expected is not None else gone)
 
     def ask_now_and_then(self, agent: KnownAgent) -> None:
         """Of one that does not compare."""

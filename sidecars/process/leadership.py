@@ -86,12 +86,16 @@ class Leadership:
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
         async with asyncio.TaskGroup() as group:
-            if self._options.health_port is not None:
-                group.create_task(self.health.run(), name="health")
-            if self._options.metrics_port is not None:
-                group.create_task(self.metrics.run(), name="metrics")
-            if self._options.pages_port is not None:
-                group.create_task(self.pages.run(), name="pages")
+            listeners = {
+                "health": (self.health, self._options.health_port),
+                "metrics": (self.metrics, self._options.metrics_port),
+                "pages": (self.pages, self._options.pages_port),
+            }
+            wanted = {name: pages for name, (pages, port) in listeners.items() if port is not None}
+            for name, pages in wanted.items():
+                group.create_task(pages.run(), name=name)
+            for pages in wanted.values():  # a port that is taken ends this before anything else begins
+                await pages.listening.wait()
             group.create_task(self._say_who_works(), name="election")
             group.create_task(self._election.run(work), name=self._role)
 

@@ -3,14 +3,10 @@
 Others show a bearer token. It is asked about by TokenReview, for our audience alone, and its user by
 SubjectAccessReview: he needs `get` on `fleet.tiphys.dev`, a resource that exists in roles only. The API server's proxy
 takes the caller's own credentials off a request, so a header of ours may carry the token instead.
-
-A browser on the operator's own machine is on the loopback of `kubectl port-forward`, and so is every script of every page
-that it has open: only who asked for a loopback address by name is answered, not whom a foreign name led here.
 """
 
 import asyncio
 from collections.abc import Mapping
-from ipaddress import ip_address
 
 from argocd import names
 from argocd.reading import mapping, sequence, text, value
@@ -19,6 +15,7 @@ from kube.resources import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
 from kube.store import Object, Store
 from tiphys import logs
 from tiphys.http_server import HttpPage, HttpRefusal
+from tiphys.loopback import is_loopback, names_loopback
 
 # Tokens of API servers have 1 to 2 KiB.
 MAX_TOKEN_LENGTH = 8 * 1024
@@ -43,7 +40,7 @@ class PageAccess(HttpRefusal):
         self._under_way = 0
 
     async def refusal(self, *, address: str, headers: Mapping[str, str]) -> HttpPage | None:
-        if _is_loopback(address) and _names_loopback(headers.get("Host", "")):
+        if is_loopback(address) and names_loopback(headers.get("Host", "")):
             return None
         token = headers.get(names.PAGE_TOKEN_HEADER, "") or _bearer(headers.get("Authorization", ""))
         if not 0 < len(token) <= MAX_TOKEN_LENGTH:
@@ -91,22 +88,6 @@ class PageAccess(HttpRefusal):
             },
         }
         return value(await self._store.create(SUBJECT_ACCESS_REVIEWS, body), "status", "allowed") is True
-
-
-def _is_loopback(address: str) -> bool:
-    try:
-        found = ip_address(address)
-    except ValueError:
-        return False
-    mapped = getattr(found, "ipv4_mapped", None)
-    return (mapped or found).is_loopback
-
-
-def _names_loopback(host: str) -> bool:
-    """Programs that name no host are no browsers."""
-    name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
-    name = name.strip("[]").lower()
-    return name in {"", "localhost"} or name.endswith(".localhost") or _is_loopback(name)
 
 
 def _bearer(authorization: str) -> str:

@@ -3,6 +3,8 @@
 Without high availability it is always open. A standby's is closed, and says in which state.
 """
 
+import asyncio
+
 from tiphys import metrics
 
 REJECTED = metrics.counter(
@@ -19,7 +21,18 @@ STOPPING = "stopping"
 class ServingGate:
     def __init__(self, state: str = OPEN) -> None:
         """`state` as argocd-agent names it."""
-        self.state = state
+        self._state = state
+        self.changed = asyncio.Event()
+        """Cleared by the one who waits for it."""
+
+    @property
+    def state(self) -> str:
+        return self._state
+
+    @state.setter
+    def state(self, state: str) -> None:
+        self._state = state
+        self.changed.set()
 
     @property
     def is_open(self) -> bool:

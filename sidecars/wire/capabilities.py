@@ -22,10 +22,14 @@ EPOCH = "epoch"
 """Knows the principal's term; the value is in its own key."""
 REQUESTS = "requests"
 """Keeps a request's deadline, carries out one event id once, and lets go of what is withdrawn."""
+READS = "reads"
+"""Takes a read's answer for its acknowledgement, acknowledges no such answer, and asks again what a stream lost."""
+DRIFT = "drift"
+"""Takes an agent's word on which of its copies somebody changes again and again."""
 GZIP = "gzip"
 """Likes its messages compressed."""
 
-OURS = frozenset({BATCHES, RANGES, REQUESTS})
+OURS = frozenset({BATCHES, RANGES, REQUESTS, READS, DRIFT})
 
 # A dozen names; more is no announcement of ours.
 MAX_LENGTH = 256

@@ -88,30 +88,33 @@ def decode_all(raw: bytes) -> list[Event | MalformedError]:
 
 
 def to_cloudevent(event: Event) -> CloudEvent:
-    attributes = {name: CloudEventAttributeValue(ce_string=value) for name, value in event.extensions.items()}
-    # A schema of any other kind is read as empty by Go, and the event as unknown.
-    attributes["dataschema"] = CloudEventAttributeValue(ce_uri=event.target)
-    attributes["resourceid"] = CloudEventAttributeValue(ce_string=event.resource_id)
-    attributes["eventid"] = CloudEventAttributeValue(ce_string=event.event_id)
-    if event.payload:
-        attributes["datacontenttype"] = CloudEventAttributeValue(ce_string=JSON)
-    if event.subject:
-        attributes["subject"] = CloudEventAttributeValue(ce_string=event.subject)
-    return CloudEvent(
+    message = CloudEvent(
         id=event.id,
         source=event.source,
         spec_version=SPEC_VERSION,
         type=event.type,
-        attributes=attributes,
         binary_data=event.payload,
     )
+    attributes = message.attributes  # filled in place: a map that is handed over is copied, value by value
+    for name, value in event.extensions.items():
+        attributes[name].ce_string = value
+    # A schema of any other kind is read as empty by Go, and the event as unknown.
+    attributes["dataschema"].ce_uri = event.target
+    attributes["resourceid"].ce_string = event.resource_id
+    attributes["eventid"].ce_string = event.event_id
+    if event.payload:
+        attributes["datacontenttype"].ce_string = JSON
+    if event.subject:
+        attributes["subject"].ce_string = event.subject
+    return message
 
 
 def from_cloudevent(message: CloudEvent) -> Event:
     """Raises MalformedError. Types and targets that are merely unknown are the receiver's business."""
-    attributes = message.attributes
+    attributes = dict(message.attributes.items())  # each look into protobuf's own map costs a conversion
+    payload = _payload(message)
     resource_id, event_id = _string(attributes, "resourceid"), _string(attributes, "eventid")
-    complaint = _attributes_complaint(attributes) or _message_complaint(message)
+    complaint = _attributes_complaint(attributes) or _message_complaint(message, attributes, len(payload))
     if complaint:
         raise MalformedError(complaint, resource_id=resource_id, event_id=event_id)
     return Event(
@@ -120,7 +123,7 @@ def from_cloudevent(message: CloudEvent) -> Event:
         resource_id=resource_id,
         event_id=event_id,
         subject=_string(attributes, "subject"),
-        payload=_payload(message),
+        payload=payload,
         extensions={name: _text(value) for name, value in attributes.items() if name not in _RESERVED},
         source=message.source,
         id=message.id,
@@ -131,7 +134,7 @@ def _attributes_complaint(attributes: "Mapping[str, CloudEventAttributeValue]") 
     if len(attributes) > MAX_ATTRIBUTES:
         return f"the event has {len(attributes)} attributes, at most {MAX_ATTRIBUTES} are taken"
     for name, value in attributes.items():
-        if not (name.isascii() and name.isalnum() and name == name.lower()):
+        if name not in _RESERVED and not (name.isascii() and name.isalnum() and name == name.lower()):
             return f"attribute name {name[:64]!r} is not made of lower-case letters and digits"
         if value.ByteSize() > MAX_ATTRIBUTE_LENGTH:
             return f"attribute {name[:64]!r} is longer than {MAX_ATTRIBUTE_LENGTH} bytes"
@@ -142,15 +145,17 @@ def _attributes_complaint(attributes: "Mapping[str, CloudEventAttributeValue]") 
     return None
 
 
-def _message_complaint(message: CloudEvent) -> str | None:
+def _message_complaint(
+    message: CloudEvent, attributes: "Mapping[str, CloudEventAttributeValue]", size: int
+) -> str | None:
     if message.spec_version != SPEC_VERSION:
         return f"CloudEvents version {message.spec_version[:16]!r} is not {SPEC_VERSION}"
     if not message.type:
         return "the event has no type"
     if message.WhichOneof("data") == "proto_data":
         return "the data is a protobuf message; JSON is expected"
-    target = message.attributes["dataschema"].ce_uri
-    size, limit = len(_payload(message)), _limit(target)
+    target = attributes["dataschema"].ce_uri
+    limit = _limit(target)
     if limit is not None and size > limit:
         return f"{size} bytes of data for target {target}, at most {limit} are taken"
     return None
@@ -171,7 +176,6 @@ def _limit(target: str) -> int | None:
 
 
 def _string(attributes: "Mapping[str, CloudEventAttributeValue]", name: str) -> str:
-    # A look-up of an absent name would add it.
     return attributes[name].ce_string if name in attributes else ""
 
 

@@ -6,6 +6,7 @@ the exact one. A text that the two would read differently is refused.
 
 import json
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 import orjson
@@ -26,8 +27,7 @@ def read_json(text: bytes) -> Any:
     except orjson.JSONDecodeError as error:
         # orjson keeps the text in the error: it may hold secrets and must not travel on as the cause.
         raise MalformedError(f"not JSON: {error.msg} at {error.pos}") from None
-    # No document is deeper than it has brackets, which are counted faster than it is walked.
-    if text.count(b"{") + text.count(b"[") > MAX_DEPTH and _deeper_than(value, MAX_DEPTH):
+    if _may_be_deep(text, value) and _deeper_than(value, MAX_DEPTH):
         raise MalformedError(f"JSON nested deeper than {MAX_DEPTH} levels")
     # What comes back as it was has no key twice; only the rest needs the slower reader.
     if orjson.dumps(value) != text:
@@ -36,7 +36,7 @@ def read_json(text: bytes) -> Any:
     return value
 
 
-def read_struct(text: bytes, *, keys: Iterable[str]) -> dict[str, Any]:
+def read_struct(text: bytes, *, keys: tuple[str, ...]) -> dict[str, Any]:
     """A JSON object with some known keys. Another spelling of one of them is refused: Go would take it."""
     value = read_json(text)
     if not isinstance(value, dict):
@@ -45,11 +45,16 @@ def read_struct(text: bytes, *, keys: Iterable[str]) -> dict[str, Any]:
     return value
 
 
-def check_spelling(value: Iterable[str], *, keys: Iterable[str]) -> None:
-    known = {key.casefold(): key for key in keys}
+def check_spelling(value: Iterable[str], *, keys: tuple[str, ...]) -> None:
+    known = _folded(keys)
     for key in value:
-        if known.get(key.casefold(), key) != key:
+        if key not in keys and key.casefold() in known:
             raise MalformedError(f"key {key[:64]!r} must be spelled {known[key.casefold()]!r}")
+
+
+@cache
+def _folded(keys: tuple[str, ...]) -> dict[str, str]:
+    return {key.casefold(): key for key in keys}
 
 
 def read_object(text: bytes) -> dict[str, Any]:
@@ -88,6 +93,17 @@ def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> None:
         if key in seen:
             raise MalformedError(f"key {key[:64]!r} appears twice")
         seen.add(key)
+
+
+def _may_be_deep(text: bytes, value: Any) -> bool:
+    """No document is deeper than it has brackets, which are counted faster than it is walked. Most messages are short, or
+    structs without lists and objects, however long their texts.
+    """
+    if len(text) <= 2 * MAX_DEPTH:
+        return False
+    if isinstance(value, dict) and not any(isinstance(item, dict | list) for item in value.values()):
+        return False
+    return text.count(b"{") + text.count(b"[") > MAX_DEPTH
 
 
 def _deeper_than(value: Any, limit: int) -> bool:

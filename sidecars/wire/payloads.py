@@ -69,7 +69,7 @@ def write(struct: Any) -> bytes:
 
 def read(kind: type[Struct], payload: bytes) -> Struct:
     """Raises MalformedError, which names the key."""
-    struct: Struct = _build(kind, read_struct(payload, keys=_keys(kind)), path="")
+    struct: Struct = _build(kind, read_struct(payload, keys=_keys(kind)), path="")  # type: ignore[arg-type]  # a class is hashable
     return struct
 
 
@@ -79,12 +79,12 @@ def _plain(value: Any) -> Any:
     if not is_dataclass(value):
         return value
     plain = {}
-    for item in fields(value):
-        content = getattr(value, item.name)
+    omitted = getattr(value, "OMITTED", ())
+    for name, key, _ in _layout(value.__class__):
+        content = getattr(value, name)
         # Go leaves out what is empty, but never a struct behind a pointer that is set.
-        empty = content is None or (not content and not is_dataclass(content))
-        if not (empty and item.name in getattr(value, "OMITTED", ())):
-            plain[_key(item.name)] = _plain(content)
+        if content or name not in omitted or is_dataclass(content):
+            plain[key] = content if type(content) is str else _plain(content)
     return plain
 
 
@@ -97,6 +97,8 @@ def _build(kind: Any, values: dict[str, Any], *, path: str) -> Any:
 
 
 def _value(hint: type, value: Any, *, path: str) -> Any:
+    if hint is str and type(value) is str:  # most are
+        return value
     if is_dataclass(hint) and isinstance(value, dict):
         check_spelling(value, keys=_keys(hint))
         return _build(hint, value, path=f"{path}.")
@@ -127,8 +129,9 @@ _WANTED: dict[Any, tuple[str, Callable[[Any], bool]]] = {
 }
 
 
-def _keys(kind: type) -> list[str]:
-    return [key for _, key, _ in _layout(kind)]
+@cache
+def _keys(kind: Any) -> tuple[str, ...]:
+    return tuple(key for _, key, _ in _layout(kind))
 
 
 def _key(name: str) -> str:

@@ -9,9 +9,12 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterCacheInfo:
+    OMITTED: ClassVar = ("server_version",)
+
     applications_count: int = 0
     apis_count: int = 0
     resources_count: int = 0
+    server_version: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

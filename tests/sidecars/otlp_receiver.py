@@ -1,11 +1,15 @@
-"""A receiver of spans on loopback, as a collector listens for OTLP over HTTP."""
+"""A receiver of spans on loopback, as a collector listens for OTLP over HTTP and over gRPC."""
+
+import sidecars.wire  # noqa: F401  isort: skip - grpc reads its ciphers when it is first imported
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import grpc
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
@@ -79,3 +83,21 @@ def otlp_receiver() -> Iterator[Receiver]:
         server.shutdown()
         thread.join(30)
         server.server_close()
+
+
+@contextmanager
+def otlp_grpc_receiver() -> Iterator[Receiver]:
+    def export(body: bytes, _context: object) -> bytes:
+        receiver.take(body)
+        return bytes(ExportTraceServiceResponse().SerializeToString())
+
+    server = grpc.server(ThreadPoolExecutor(2))
+    service = "opentelemetry.proto.collector.trace.v1.TraceService"
+    handler = grpc.unary_unary_rpc_method_handler(export)
+    server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(service, {"Export": handler})])
+    receiver = Receiver(f"http://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}")
+    server.start()
+    try:
+        yield receiver
+    finally:
+        server.stop(None).wait(30)

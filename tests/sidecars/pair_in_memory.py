@@ -73,6 +73,8 @@ class Hub:
         self.store = store
         self.settings = PrincipalSettings(namespace=namespace, **settings)
         self.principal: Principal | None = None
+        self.promoted = False
+        """Then it may lack what its agents have."""
 
     @property
     def gate(self) -> RegistrationGate:
@@ -96,7 +98,11 @@ class Hub:
     @asynccontextmanager
     async def running(self, runtime: Runtime | None = None) -> AsyncIterator[Principal]:
         principal = Principal(
-            self.store, settings=self.settings, principal_uid="principal-1", runtime=runtime
+            self.store,
+            settings=self.settings,
+            principal_uid="principal-1",
+            runtime=runtime,
+            promoted=self.promoted,
         )
         async with _task(principal.run()):
             async with asyncio.timeout(PATIENCE):

@@ -14,9 +14,12 @@ AGENT = "agent-a"
 
 
 @asynccontextmanager
-async def scripted(mode: Mode, *, store: EmbeddedStore | None = None) -> AsyncIterator[tuple[Hub, Pipe]]:
+async def scripted(
+    mode: Mode, *, store: EmbeddedStore | None = None, promoted: bool = False
+) -> AsyncIterator[tuple[Hub, Pipe]]:
     """A principal, and the end of a stream at which the test is the agent."""
     hub = Hub(store or EmbeddedStore(namespaces=[ARGOCD, AGENT]), allowed_namespaces=(AGENT,))
+    hub.promoted = promoted
     await hub.know(AGENT)
     async with hub.running() as principal:
         here, there = pipes()

@@ -18,8 +18,9 @@ from certs.sources import Files
 from kube.live import LiveStore
 from kube.resources import APP_PROJECTS, APPLICATIONS, EVENTS
 from kube.store import Object, PatchKind, WatchEventKind
-from scripts.argocd_agent import BINARY, agent_arguments, free_port, principal_arguments
+from scripts.argocd_agent import BINARY, agent_arguments, principal_arguments
 from scripts.cluster.controlplane import Cluster
+from scripts.ports import free_port
 from sidecars.agent import process as agent_running
 from sidecars.agent.settings import AgentSettings
 from sidecars.principal import process as principal_running
@@ -246,12 +247,15 @@ async def test_an_autonomous_agent_is_mirrored_over_its_restart(ground: Ground) 
             await change(
                 store, APP_PROJECTS, "ops", namespace=spoke, spec={**body["spec"], "description": "new"}
             )
-            await until(
+            there = await until(
                 store,
                 APP_PROJECTS,
                 lambda there: there[mirrored]["spec"].get("description") == "new",
                 namespace=hub,
             )
+            assert there[mirrored]["spec"]["destinations"] == [
+                {"name": agent, "server": "*", "namespace": "*"}
+            ]
 
 
 @pytest.mark.parametrize("ground", ["principal"], indirect=True)

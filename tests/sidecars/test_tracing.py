@@ -14,7 +14,7 @@ from kube.embedded import AdmissionRequest, Admitted, EmbeddedStore, Hooks
 from kube.errors import InvalidError
 from kube.resources import APP_PROJECTS
 from tests.sidecars.captured_logs import logged
-from tests.sidecars.otlp_receiver import Receiver, otlp_receiver
+from tests.sidecars.otlp_receiver import Receiver, otlp_grpc_receiver, otlp_receiver
 from tests.sidecars.pair_in_memory import ARGOCD, PATIENCE, Pair, project, until
 from tiphys import tracing
 
@@ -48,6 +48,30 @@ async def test_the_spokes_span_is_a_child_of_the_hubs(receiver: Receiver) -> Non
     assert told.attributes["tiphys.object"] == f"{ARGOCD}/web"
     assert told.attributes["tiphys.peer"] == "agent-a"
     assert told.seconds >= applied.seconds  # there and back
+
+
+@pytest.mark.parametrize("variable", tracing.PROTOCOLS)
+async def test_spans_go_by_grpc_where_the_variable_says_so(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with otlp_grpc_receiver() as listening:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", listening.address)
+        monkeypatch.setenv(variable, "grpc")
+        with tracing.exported("tiphys-test"):
+            await send_a_project(Pair())
+    (told,), (applied,) = listening.named(TELL), listening.named(APPLY)
+    assert (applied.trace, applied.parent) == (told.trace, told.id)
+
+
+def test_a_protocol_that_is_not_there_exports_nothing_and_says_which_are(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = logged()
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json")
+    with tracing.exported("tiphys-test"):
+        assert tracing.active() is None
+    (line,) = lines("spans are not exported: OTEL_EXPORTER_OTLP_PROTOCOL must be grpc or http/protobuf")
+    assert (line["level"], line["kind"]) == ("warning", "http/json")
 
 
 async def test_a_change_that_is_refused_ends_in_an_error_without_its_values(receiver: Receiver) -> None:

@@ -1,11 +1,12 @@
 """The fleet page: rendered here, kept up to date by server-sent events where the browser runs scripts."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
@@ -13,12 +14,13 @@ from argocd.explanations.explanation import Explanation, Mark, UnexplainedError
 from kube.errors import ApiError
 from kube.store import Store
 from sidecars.principal.fleet_page import search
+from sidecars.principal.fleet_page.drawn import DrawnPages, DrawnRows
 from sidecars.principal.fleet_page.record import REGIONS, STUCK, SUMMARY, TRAVELLED
 from sidecars.principal.fleet_page.regions import Regions
 from sidecars.principal.fleet_page.rows import (
     LONGEST_TERM,
+    STATES,
     AgentFacts,
-    AgentPresence,
     View,
     agent_names,
     facts,
@@ -36,17 +38,13 @@ PAUSE_SECONDS = 1.0
 IDLE_SECONDS = 5.0
 """A word that all is well, and the time at which what waits has grown older."""
 MOST_ROWS = 200
-"""Of one event; where more have changed the browser fetches the page again."""
+"""Of one event; the others come with the next ones, whoever has waited longest first."""
 SEARCH_SECONDS = 4.0
 SEARCHES = 2
 """At a time: each may ask the API server for Argo CD's clusters."""
 STUCK_SHOWN = 200
 RENDERED_AT_ONCE = 100
 """Rows, before others have their turn."""
-SOON = timedelta(days=14)
-"""A certificate that ends within this is somebody's work for this week."""
-LATE_SECONDS = 60.0
-"""As `tiphys explain` has it: an agent that has not acknowledged something for longer is stuck, not busy."""
 
 _MARKS = {Mark.YES: ("yes", "holds"), Mark.NO: ("no", "does not hold"), Mark.NOTE: ("note", "note")}
 
@@ -77,8 +75,11 @@ class FleetPage:
         environment = layout.environment("sidecars.principal.fleet_page")
         environment.filters.update(moment=_moment, duration=_duration)
         self._templates = environment
-        self._parts: Any = environment.get_template("fleet_parts.html").module
-        self._rows: dict[str, tuple[int, str]] = {}
+        self._whole_page = environment.get_template("fleet.html")
+        self._parts = cast("Any", environment.get_template("fleet_parts.html").module)
+        self._rows = DrawnRows(self._parts.row)
+        self._pages = DrawnPages()
+        self._turned_at = 0.0
         self._drawn: dict[str, tuple[int, str]] = {}
         self._of: Principal | None = None
 
@@ -102,16 +103,22 @@ class FleetPage:
                 regions=str(self._parts.regions(self._regions())),
             )
             return HttpPage(text.encode(), status=503, content_type=layout.HTML_TYPE, headers=layout.HEADERS)
-        view = View.of(query)
+        view, asked = View.of(query), await self._asked(principal, query)
+        key = None if asked["answers"] else view
+        whole = await self._pages.of(key, lambda: self._whole(principal, view, asked))
+        return HttpPage(whole, content_type=layout.HTML_TYPE, headers=layout.HEADERS)
+
+    async def _whole(self, principal: Principal, view: View, asked: Mapping[str, Any]) -> bytes:
         stamp = principal.record.news.stamp
         agents = [facts(principal, name) for name in agent_names(principal)]
+        self._rows.keep({agent.name for agent in agents})
         shown = view.ordered(agent for agent in agents if view.shows(agent))
         rows = []
         for number, agent in enumerate(shown):
             rows.append(self._row(principal, agent))
             if number % RENDERED_AT_ONCE == RENDERED_AT_ONCE - 1:
                 await asyncio.sleep(0)
-        text = self._templates.get_template("fleet.html").render(
+        text = self._whole_page.render(
             version=__version__,
             now=datetime.now(UTC),
             namespace=principal.settings.namespace,
@@ -120,30 +127,25 @@ class FleetPage:
             rows=rows,
             agents=len(agents),
             parts={part: self._part(principal, part) for part in (SUMMARY, STUCK, TRAVELLED, REGIONS)},
-            asked=await self._asked(principal, query),
+            asked=asked,
             names=[agent.name for agent in agents],
-            states=[each.value for each in AgentPresence],
+            states=STATES,
             health=HEALTH,
             sync=SYNC,
         )
-        return HttpPage(text.encode(), content_type=layout.HTML_TYPE, headers=layout.HEADERS)
+        return text.encode()
 
     def _leading(self) -> Principal | None:
         principal = self._principal()
         if principal is not self._of:  # what was drawn is of another time
             self._rows.clear()
+            self._pages.clear()
             self._drawn.clear()
             self._of = principal
         return principal
 
     def _row(self, principal: Principal, agent: AgentFacts) -> str:
-        number, drawn = self._rows.get(agent.name, (-1, ""))
-        newest = principal.record.news.of(agent.name)
-        # What waits grows older without anything happening.
-        if number != newest or agent.queue:
-            drawn = str(self._parts.row(agent, now=datetime.now(UTC), soon=SOON, late=LATE_SECONDS))
-            self._rows[agent.name] = newest, drawn
-        return drawn
+        return self._rows.of(agent, number=principal.record.news.of(agent.name))
 
     def _part(self, principal: Principal, part: str) -> str:
         """One rendering for however many look."""
@@ -215,47 +217,60 @@ class FleetPage:
         self._listeners += 1
         try:
             shown = {name for name in agent_names(principal) if view.shows(facts(principal, name))}
-            yield _event("fleet", {"stamp": news.stamp})
+            waiting: dict[str, None] = {}
+            told = seen  # all up to here: whoever comes back begins there
+            yield _event("fleet", {"stamp": news.stamp_of(told)})
             while self._principal() is principal:
+                self._turn_colours(principal)
                 try:
                     async with asyncio.timeout(IDLE_SECONDS):
-                        await news.changed(seen)
+                        await news.changed(-1 if waiting else seen)
                 except TimeoutError:
-                    yield self._older(principal, shown)
+                    yield self._older(principal, shown, stamp=news.stamp_of(told))
                     continue
                 await asyncio.sleep(PAUSE_SECONDS)
                 number = news.number
-                event = self._difference(principal, view, shown, since=seen)
-                seen = number
-                yield event
-                if event is _RELOAD:
-                    return
+                # Whoever waits keeps its place, however often it changes meanwhile.
+                waiting.update(dict.fromkeys(reversed(news.agents_since(seen))))
+                rows = self._changed_rows(principal, view, shown, waiting, since=seen)
+                if rows is None:
+                    break
+                parts = {part: self._part(principal, part) for part in news.parts_since(seen)}
+                seen, told = number, told if waiting else number
+                yield _event("fleet", {"stamp": news.stamp_of(told), "rows": rows, "parts": parts})
             yield _RELOAD
         finally:
             self._listeners -= 1
 
-    def _difference(self, principal: Principal, view: View, shown: set[str], *, since: int) -> bytes:
-        news = principal.record.news
-        known = (
-            set(map(str, principal.hub_state.clusters.terms("agent")))
-            if SUMMARY in news.parts_since(since)
-            else None
-        )
+    def _turn_colours(self, principal: Principal) -> None:
+        """For all listeners, now and then: a certificate comes near its end without an event."""
+        now = time.monotonic()
+        if now - self._turned_at >= IDLE_SECONDS:
+            self._turned_at = now
+            for name in self._rows.turned():
+                principal.record.news.agent_changed(name)
+
+    def _changed_rows(
+        self, principal: Principal, view: View, shown: set[str], waiting: dict[str, None], *, since: int
+    ) -> dict[str, str] | None:
+        """Of those who wait, as many as go into one event; None where the list of agents is another one."""
+        clusters = principal.hub_state.clusters
+        if SUMMARY in principal.record.news.parts_since(since) and not shown <= set(
+            map(str, clusters.terms("agent"))
+        ):
+            return None
         rows: dict[str, str] = {}
-        for name in news.agents_since(since):
+        while waiting and len(rows) < MOST_ROWS:
+            name = next(iter(waiting))
+            del waiting[name]
             agent = facts(principal, name)
-            if (known is None or name in known) and view.shows(agent) != (name in shown):
-                return _RELOAD
+            if view.shows(agent) != (name in shown) and clusters.find("agent", name):
+                return None
             if name in shown:
                 rows[name] = self._row(principal, agent)
-            if len(rows) > MOST_ROWS:
-                return _RELOAD
-        if known is not None and not shown <= known:
-            return _RELOAD
-        parts = {part: self._part(principal, part) for part in news.parts_since(since)}
-        return _event("fleet", {"stamp": news.stamp, "rows": rows, "parts": parts})
+        return rows
 
-    def _older(self, principal: Principal, shown: set[str]) -> bytes:
+    def _older(self, principal: Principal, shown: set[str], *, stamp: str) -> bytes:
         """Nothing has happened; whoever waits has waited longer."""
         rows: dict[str, str] = {}
         for agent in principal.known_agents:
@@ -264,7 +279,7 @@ class FleetPage:
                 if found.queue:
                     rows[agent.name] = self._row(principal, found)
         parts = {REGIONS: self._part(principal, REGIONS)} if self._regions() else {}
-        return _event("fleet", {"stamp": principal.record.news.stamp, "rows": rows, "parts": parts})
+        return _event("fleet", {"stamp": stamp, "rows": rows, "parts": parts})
 
 
 def _event(name: str, told: Mapping[str, Any]) -> bytes:

@@ -9,16 +9,21 @@ from itertools import takewhile
 
 from argocd import names
 from argocd.agents.copies import AGENT_ERROR
-from argocd.agents.vocabulary import OBJECT_TARGETS, PREFIX
+from argocd.agents.routing import AgentMapping
+from argocd.agents.vocabulary import OBJECT_TARGETS, PREFIX, Message, Mode
 from argocd.reading import sequence, text
 from kube.store import Object
 from sidecars.delivery.outcomes import DeadLetter
 from sidecars.delivery.timing import Timing
-from sidecars.mirroring.kinds import APPLICATION, BY_TARGET, SyncedKind
+from sidecars.mirroring.drift import UndoneChange
+from sidecars.mirroring.kinds import APPLICATION, BY_TARGET
+from sidecars.mirroring.repeated_drift import DriftReport, RepeatedDrift
+from sidecars.principal.agents import KnownAgent
 from sidecars.principal.fleet_page.stuck import (
     StuckObject,
     StuckObjects,
     StuckReason,
+    drift_in_words,
     in_words,
     reason_of,
     reason_of_condition,
@@ -64,6 +69,9 @@ class LastError:
     words: str
 
 
+# What an agent may say of drift: as long as a year, and a million times.
+_LONGEST_DRIFT, _MOST_DRIFTS = 365 * 86400, 1_000_000
+
 _DIGITS = 18
 """Of a number that anybody may send; a process makes fewer changes."""
 
@@ -86,7 +94,10 @@ class FleetNews:
 
     @property
     def stamp(self) -> str:
-        return f"{self._incarnation}-{self._number}"
+        return self.stamp_of(self._number)
+
+    def stamp_of(self, number: int) -> str:
+        return f"{self._incarnation}-{number}"
 
     def number_of(self, stamp: str) -> int | None:
         """None where it is none of ours."""
@@ -192,8 +203,9 @@ class FleetRecord:
 
     def _cluster(self, old: Object | None, new: Object | None) -> None:
         for secret in (old, new):
-            if agent := text(secret, "metadata", "labels", names.AGENT_NAME):
-                self._agent_changed(agent)
+            agent = text(secret, "metadata", "labels", names.AGENT_NAME)
+            if agent and self._hub_state.clusters.find("agent", agent):
+                self._agent_changed(agent)  # and the principal drops one that has no cluster any more
 
     def _agent_changed(self, agent: str) -> None:
         self.news.agent_changed(agent)
@@ -231,7 +243,11 @@ class FleetRecord:
         self.news.part_changed(TRAVELLED)
 
     def _got_through(self, agent: str, event: Event, *, before: datetime | None = None) -> None:
-        if agent in self._troubled and self.stuck.resolve(agent, _kind(event), event.subject, before=before):
+        if agent not in self._troubled:
+            return
+        place = agent, _kind(event), event.subject
+        gone = event.type == Message.DELETE and self.stuck.withdrawn(*place)
+        if self.stuck.resolve(*place, before=before) or gone:
             self._stuck_changed(agent)
 
     # What goes wrong.
@@ -252,16 +268,42 @@ class FleetRecord:
         )
         self._stuck_changed(agent)
 
-    def undone(self, kind: SyncedKind, mirror: Object) -> None:
+    def undone(self, change: UndoneChange) -> None:
         """Somebody's change of a mirror was written back."""
+        mirror = change.mirror
         namespace, name = text(mirror, "metadata", "namespace"), text(mirror, "metadata", "name")
-        listed = sequence(mirror, "spec", "sourceNamespaces")
-        agent = namespace if kind is APPLICATION else (listed[0] if listed else "")
-        place = f"{namespace}/{name}"
-        if isinstance(agent, str) and self.stuck.drifted(
-            agent, kind.resource.kind, place, now=self._timing.now()
-        ):
+        listed = sequence(change.expected or mirror, "spec", "sourceNamespaces")
+        agent = namespace if change.kind is APPLICATION else (listed[0] if listed else "")
+        place, now = f"{namespace}/{name}", self._timing.now()
+        if isinstance(agent, str) and self.stuck.drifted_here(agent, change, place=place, now=now):
             self._stuck_changed(agent)
+
+    def drift_reported(self, agent: KnownAgent, report: DriftReport) -> None:
+        """A managed agent undoes the same change again and again, to something that it has from us."""
+        settings, kind = self._hub_state.settings, BY_TARGET.get(report.target)
+        if kind is None or agent.mode is not Mode.MANAGED:
+            return
+        namespace = settings.namespace
+        if kind is APPLICATION:
+            namespace = agent.name if settings.mapped_by is AgentMapping.NAMESPACE else report.namespace
+        if self._hub_state.expected(agent.name, kind, report.name, namespace) is None:
+            return
+        now = self._timing.now()
+        passed = timedelta(seconds=min(max(report.seconds, 0), _LONGEST_DRIFT))
+        drift = RepeatedDrift(times=min(max(report.times, 1), _MOST_DRIFTS), since=now - passed, last=now)
+        done = "deleted" if report.deleted else "changed"
+        self.stuck.note_drift(
+            StuckObject(
+                agent=agent.name,
+                kind=kind.resource.kind,
+                place=f"{namespace}/{report.name}",
+                reason=StuckReason.DRIFT_THERE,
+                words=drift_in_words(f"{done} on the agent's cluster", drift, fields=report.fields),
+                since=drift.since,
+            ),
+            last=now,
+        )
+        self._stuck_changed(agent.name)
 
     def calm(self) -> None:
         """Somebody looks: what has ended by the passing of time is gone."""

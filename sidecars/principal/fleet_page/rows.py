@@ -22,6 +22,11 @@ class AgentPresence(StrEnum):
     """Since this principal started."""
 
 
+NOT_CONNECTED = "not connected"
+"""Away or never seen, as a filter."""
+STATES = (*(each.value for each in AgentPresence), NOT_CONNECTED)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentFacts:
     name: str
@@ -107,7 +112,7 @@ class View:
 
         return cls(
             name=query.get("name", "").strip()[:LONGEST_TERM],
-            state=one_of("state", {each.value for each in AgentPresence}),
+            state=one_of("state", STATES),
             mode=one_of("mode", {each.value for each in Mode}),
             health=one_of("health", HEALTH),
             sync=one_of("sync", SYNC),
@@ -131,12 +136,17 @@ class View:
     def shows(self, agent: AgentFacts) -> bool:
         return (
             self.name in agent.name
-            and (not self.state or agent.state == self.state)
+            and (not self.state or self._is_in_state(agent))
             and (not self.mode or agent.mode == self.mode)
             and (not self.health or agent.tally.health[self.health] > 0)
             and (not self.sync or agent.tally.sync[self.sync] > 0)
             and (not self.stuck or agent.stuck > 0)
         )
+
+    def _is_in_state(self, agent: AgentFacts) -> bool:
+        if self.state == NOT_CONNECTED:
+            return agent.state is not AgentPresence.CONNECTED
+        return agent.state == self.state
 
     def ordered(self, agents: Iterable[AgentFacts]) -> list[AgentFacts]:
         return sorted(agents, key=_ORDERS[self.sort], reverse=self.order == "desc")  # type: ignore[arg-type]

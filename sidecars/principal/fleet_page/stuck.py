@@ -2,20 +2,21 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
+from itertools import takewhile
 
 import re2
 
 from sidecars.delivery.outcomes import DeadLetter, DeadLetterReason
+from sidecars.mirroring.drift import UndoneChange
+from sidecars.mirroring.repeated_drift import WITHIN, DriftCounts, RepeatedDrift, changed_fields
 from tiphys.redaction import redacted_text
 
 PER_AGENT = 64
 """One agent's trouble must not push out that of the others; more than this is one cause, not as many."""
 STUCK = 2048
 LONGEST_REASON = 400
-# A mirror that is changed now and then is somebody's slip of the hand; so often is a controller, or a habit.
-DRIFTS, DRIFT_WITHIN = 3, timedelta(minutes=10)
 
 # API servers quote what they refuse. Who may read this page may not read every object.
 _QUOTED = re2.compile(r'(value:) ?("(?:[^"\\]|\\.)*"|\{.*?\}|\[.*?\]|[^\s:,]+)')
@@ -31,6 +32,7 @@ class StuckReason(StrEnum):
     GIVEN_UP = "given up"
     CRASHED = "crashed"
     DRIFT = "drift"
+    DRIFT_THERE = "drift at the agent"
 
 
 ADVICE = {
@@ -44,8 +46,10 @@ ADVICE = {
     StuckReason.GIVEN_UP: "The API server was away or busy for too long. When it is well again the next comparison"
     " repairs this by itself.",
     StuckReason.CRASHED: "That is a mistake of Tiphys: please report it, with the log line 'dead letter' about it.",
-    StuckReason.DRIFT: "Somebody keeps changing what another cluster owns. `kubectl get -o yaml --show-managed-fields`"
-    " names the writer: stop it, or change the object at its source.",
+    StuckReason.DRIFT: "Somebody here keeps changing what the agent's cluster owns. `kubectl get -o yaml"
+    " --show-managed-fields` names the writer: stop it, or change the object on the agent's cluster.",
+    StuckReason.DRIFT_THERE: "Somebody on the agent's cluster keeps changing what the hub owns. There, `kubectl get -o"
+    " yaml --show-managed-fields` names the writer: stop it, or change the object here.",
 }
 
 
@@ -64,8 +68,17 @@ class StuckObject:
     def advice(self) -> str:
         return ADVICE[self.reason]
 
+    @property
+    def is_drift(self) -> bool:
+        return self.reason in {StuckReason.DRIFT, StuckReason.DRIFT_THERE}
 
-_Key = tuple[str, str, str]
+    @property
+    def key(self) -> "_Key":
+        """Drift is apart: what got through may still be changed afterwards."""
+        return self.agent, self.kind, self.place, self.is_drift
+
+
+_Key = tuple[str, str, str, bool]
 
 
 class StuckObjects:
@@ -73,7 +86,9 @@ class StuckObjects:
 
     def __init__(self) -> None:
         self._agents: dict[str, dict[_Key, StuckObject]] = {}
-        self._drifts: dict[_Key, tuple[int, datetime]] = {}
+        self._counts = DriftCounts(STUCK)
+        self._drifts: dict[_Key, datetime] = {}
+        """When each was undone last, in that order."""
         self._count = 0
 
     def __len__(self) -> int:
@@ -90,14 +105,14 @@ class StuckObjects:
 
     def note(self, found: StuckObject) -> bool:
         """Whether it is news."""
-        key = found.agent, found.kind, found.place
+        key = found.key
         stuck = self._agents.setdefault(found.agent, {})
         known = stuck.get(key)
         if known is not None:
-            stuck[key] = replace(found, since=known.since, times=known.times + 1)
+            stuck[key] = found if found.is_drift else replace(found, since=known.since, times=known.times + 1)
             return known.words != found.words or known.reason is not found.reason
         if stuck and (len(stuck) >= PER_AGENT or self._count >= STUCK):
-            self._drop(found.agent, next(iter(stuck)))
+            self._drop(next(iter(stuck)))
             stuck = self._agents.setdefault(found.agent, {})
         elif self._count >= STUCK:
             del self._agents[found.agent]
@@ -107,55 +122,73 @@ class StuckObjects:
         return True
 
     def resolve(self, agent: str, kind: str, place: str, *, before: datetime | None = None) -> bool:
-        """It got through, or is gone; with `before` only what was known by then. Whether there was anything."""
-        found = self._agents.get(agent, {}).get((agent, kind, place))
+        """It got through; with `before` only what was known by then. Whether there was anything."""
+        found = self._agents.get(agent, {}).get((agent, kind, place, False))
         if found is None or (before is not None and found.since > before):
             return False
-        self._drop(agent, (agent, kind, place))
+        self._drop(found.key)
         return True
 
-    def forget(self, agent: str) -> None:
-        self._count -= len(self._agents.pop(agent, ()))
-        for key in [key for key in self._drifts if key[0] == agent]:
-            del self._drifts[key]
+    def withdrawn(self, agent: str, kind: str, place: str) -> bool:
+        """The object is gone, and nobody changes it any more. Whether there was anything."""
+        key = agent, kind, place, True
+        if key in self._drifts:
+            self._drop(key)
+            return True
+        return False
 
-    def drifted(self, agent: str, kind: str, place: str, *, now: datetime) -> bool:
-        """A mirror was written back. Whether that is news for the page: the third time within ten minutes is."""
-        key = agent, kind, place
-        times, since = self._drifts.pop(key, (0, now))
-        if now - since > DRIFT_WITHIN:
-            times, since = 0, now
-        self._drifts[key] = times + 1, since
-        if len(self._drifts) > STUCK:
-            del self._drifts[next(iter(self._drifts))]
-        if times + 1 < DRIFTS:
+    def forget(self, agent: str) -> None:
+        for key in list(self._agents.get(agent, ())):
+            self._drop(key)
+
+    def drifted_here(self, agent: str, change: UndoneChange, *, place: str, now: datetime) -> bool:
+        """A mirror was written back. Whether that is news for the page."""
+        kind = change.kind.resource.kind
+        drift = self._counts.undone((agent, kind, place), now=now)
+        if drift is None:
             return False
-        words = f"It was changed here and written back {times + 1} times since {since:%H:%M} UTC."
-        self.note(
+        fields = changed_fields(change) if change.expected is not None else []
+        done = "changed" if change.expected is not None else "deleted"
+        self.note_drift(
             StuckObject(
-                agent=agent, kind=kind, place=place, reason=StuckReason.DRIFT, words=words, since=since
-            )
+                agent=agent,
+                kind=kind,
+                place=place,
+                reason=StuckReason.DRIFT,
+                words=drift_in_words(f"{done} here", drift, fields=fields),
+                since=drift.since,
+            ),
+            last=now,
         )
         return True
 
+    def note_drift(self, found: StuckObject, *, last: datetime) -> None:
+        self.note(found)
+        if found.key in self._agents.get(found.agent, ()):
+            self._drifts.pop(found.key, None)
+            self._drifts[found.key] = last
+
     def calm(self, *, now: datetime) -> set[str]:
         """Drops drift that has ended, when somebody looks; whose that was."""
-        over = [key for key, (_, since) in self._drifts.items() if now - since > DRIFT_WITHIN]
-        agents: set[str] = set()
+        over = list(takewhile(lambda key: now - self._drifts[key] > WITHIN, self._drifts))
         for key in over:
-            del self._drifts[key]
-            found = self._agents.get(key[0], {}).get(key)
-            if found is not None and found.reason is StuckReason.DRIFT:
-                self._drop(key[0], key)
-                agents.add(key[0])
-        return agents
+            self._drop(key)
+        return {key[0] for key in over}
 
-    def _drop(self, agent: str, key: _Key) -> None:
+    def _drop(self, key: _Key) -> None:
+        agent = key[0]
         stuck = self._agents[agent]
         del stuck[key]
+        self._drifts.pop(key, None)
         self._count -= 1
         if not stuck:
             del self._agents[agent]
+
+
+def drift_in_words(what: str, drift: RepeatedDrift, *, fields: list[str]) -> str:
+    """`what` was done, and where."""
+    where = f": {', '.join(fields)}" if fields else ""
+    return f"It was {what} and put back {drift.times} times, last at {drift.last:%H:%M:%S} UTC{where}."
 
 
 def reason_of(letter: DeadLetter) -> StuckReason:

@@ -1,6 +1,7 @@
 """What the control plane's Argo CD is told of agents' clusters: how it reaches them, and how they are doing."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
@@ -8,6 +9,7 @@ from kube.store import Store
 from sidecars.principal.principal import Principal
 from sidecars.principal.proxies.cluster_info import ClusterInfo
 from sidecars.principal.proxies.cluster_tokens import ClusterTokens
+from sidecars.principal.proxies.known_tokens import KnownTokens
 from sidecars.principal.proxies.resource_port import ResourcePort
 from sidecars.principal.state import HubState
 from sidecars.process.serving_gate import ServingGate
@@ -44,12 +46,13 @@ class AgentClusters:
                 gate=gate,
             )
             self.config = self._tokens.config
+            resources.callers.token_counts = KnownTokens(hub_state, clock=time.monotonic).counts
         if redis is not None:
             self._info = ClusterInfo(
                 redis.backend, hub_state, principal=principal, now=_now, compressed=redis.compressed
             )
             requests.arrivals.append(self._info.changed)
-            requests.departed = self._info.changed
+            requests.changed = self._info.changed
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:

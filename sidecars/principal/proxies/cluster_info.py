@@ -1,8 +1,10 @@
-"""Argo CD's page of clusters: whether an agent is connected, its version and lag, where argocd-server looks for them."""
+"""Argo CD's page of clusters: whether an agent is connected, its version and lag, and what its own Argo CD counted, where
+argocd-server looks for them.
+"""
 
 import asyncio
 import gzip
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -13,11 +15,13 @@ from redis.exceptions import RedisError
 from argocd import names
 from argocd.reading import text
 from kube.secrets import decoded_data
+from kube.store import Object
 from sidecars.principal.principal import Principal
 from sidecars.principal.state import HubState
 from sidecars.proxies.redis.agent_answers import connected_client
 from sidecars.proxies.redis.agent_subscriptions import raise_if_cancelled
 from sidecars.proxies.redis.backend import RedisBackend
+from sidecars.wire.proxy_payloads import ClusterCacheInfo
 from tiphys import logs
 
 # Lag is told so often; who comes and goes, at once.
@@ -30,7 +34,7 @@ log = logs.get_logger()
 
 
 class ClusterInfo:
-    """`run` until cancelled; `changed` is called with the name of an agent that came or went."""
+    """`run` until cancelled; `changed` is called with the name of an agent that came, went or told something new."""
 
     def __init__(
         self,
@@ -47,33 +51,42 @@ class ClusterInfo:
         self._now = now
         self._compressed = compressed
         self._news = asyncio.Event()
+        self._changed: set[str] = set()
         self._complained = False
 
-    def changed(self, _agent: str) -> None:
+    def changed(self, agent: str) -> None:
+        self._changed.add(agent)
         self._news.set()
 
     async def run(self) -> None:
         client = connected_client(self._backend)
         try:
             while True:
-                self._news.clear()
-                await self._tell(client)
-                raise_if_cancelled()
-                try:
-                    async with asyncio.timeout(TELL_SECONDS):
-                        await self._news.wait()
-                except TimeoutError:
-                    continue
+                await self._tell(client, list(self._hub_state.clusters.values()))
+                await self._tell_news(client, until=asyncio.get_running_loop().time() + TELL_SECONDS)
         finally:
             await client.aclose()
 
-    async def _tell(self, client: Redis) -> None:
-        """In one go for all agents: a principal with a thousand of them says it in some milliseconds."""
+    async def _tell_news(self, client: Redis, *, until: float) -> None:
+        while True:
+            raise_if_cancelled()
+            try:
+                async with asyncio.timeout_at(until):
+                    await self._news.wait()
+            except TimeoutError:
+                return
+            self._news.clear()
+            agents, self._changed = self._changed, set()
+            secrets = [secret for each in agents for secret in self._hub_state.clusters.find("agent", each)]
+            await self._tell(client, secrets)
+
+    async def _tell(self, client: Redis, secrets: Iterable[Object]) -> None:
+        """In one go: a principal with a thousand agents says it in some milliseconds."""
         principal = self._principal()
         if principal is None:
             return
         pipeline = client.pipeline(transaction=False)
-        for secret in self._hub_state.clusters.values():
+        for secret in secrets:
             agent = text(secret, "metadata", "labels", names.AGENT_NAME)
             server = decoded_data(secret).get("server", b"").decode(errors="replace")
             if agent and server:
@@ -96,6 +109,7 @@ class ClusterInfo:
         known = principal.known_agents.get(agent)
         connected = known is not None and known.link.connected
         message = f"agent {agent} is not connected"
+        counted = ClusterCacheInfo() if known is None else known.cluster
         if known is not None and connected:
             figures = known.link.outbox.figures()
             lag = figures.oldest_seconds if figures.waiting + figures.under_way else 0.0
@@ -107,6 +121,7 @@ class ClusterInfo:
                 "message": message,
                 "attemptedAt": self._now().strftime("%Y-%m-%dT%H:%M:%SZ"),
             },
-            "cacheInfo": {},
+            "serverVersion": counted.server_version,
+            "cacheInfo": {"resourcesCount": counted.resources_count, "apisCount": counted.apis_count},
             "applicationsCount": len(self._hub_state.applications.find("agent", agent)),
         }

@@ -1,22 +1,24 @@
 """The tokens in cluster Secrets of agents that registered themselves: with them Argo CD asks the resource proxy.
 
-They end after a week. A new one is written when half of that is over, and where the old one is not ours any longer:
-another key, or an older term of the principal.
+They end after a week. A new one is written when half of that is over, and where the old one is not ours: of another key.
+The Secrets of a standby have none, since a token is good at its own principal alone; whoever is promoted writes them at once.
 """
 
 import asyncio
 import json
 from base64 import b64encode
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from argocd import names
-from argocd.reading import text
+from argocd.reading import mapping, text
 from kube import queries
 from kube.errors import ApiError
 from kube.resources import SECRETS
 from kube.secrets import decoded_data
-from kube.store import Object, PatchKind, Store
+from kube.store import Object, Store
+from sidecars.principal.proxies.known_tokens import token_of
 from sidecars.principal.state import HubState
 from sidecars.process.serving_gate import ServingGate
 from sidecars.wire.auth.tokens import PROXY_SECONDS, TokenError, Tokens
@@ -59,29 +61,26 @@ class ClusterTokens:
 
     async def run(self) -> None:
         while True:
+            self._gate.changed.clear()
             if self._gate.is_open:
                 await self.renew()
-            await asyncio.sleep(LOOK_SECONDS)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await self._gate.changed.wait()
 
     async def renew(self) -> None:
         for secret in list(self._hub_state.clusters.values()):
             agent = text(secret, "metadata", "labels", names.AGENT_NAME)
-            registered = text(secret, "metadata", "labels", names.SELF_REGISTERED_CLUSTER) == "true"
-            if not agent or not registered or not self._is_due(secret, agent):
+            if not agent or not _is_ours(secret) or not self._is_due(secret, agent):
                 continue
             name = text(secret, "metadata", "name")
-            content = b64encode((await self.config(agent)).encode()).decode()
             try:
-                await self._store.patch(
-                    SECRETS,
-                    {"data": {"config": content}},
-                    name=name,
-                    namespace=self._hub_state.settings.namespace,
-                    kind=PatchKind.MERGE,
-                )
+                content = b64encode((await self.config(agent)).encode()).decode()
+                changed = {**secret, "data": {**mapping(secret, "data"), "config": content}}
+                await self._store.replace(SECRETS, changed)
             except ApiError as error:
                 log.warning(
-                    "a cluster's token cannot be renewed: the principal needs patch of its Secret",
+                    "a cluster's token cannot be renewed: the principal needs update of its Secret",
                     **{logs.SECRET_NAME: name, logs.ERROR: str(error)},
                 )
             else:
@@ -89,8 +88,25 @@ class ClusterTokens:
 
     def _is_due(self, secret: Object, agent: str) -> bool:
         try:
-            config = json.loads(decoded_data(secret).get("config", b"{}"))
-            named, left = self._tokens.verify_for_proxy(str(config.get("bearerToken", "")))
-        except (TokenError, ValueError, AttributeError):
+            named, left = self._tokens.verify_for_proxy(token_of(secret))
+        except TokenError:
             return True
         return named != agent or left < PROXY_SECONDS / 2
+
+
+def _is_ours(secret: Object) -> bool:
+    """Of self-registration, or a copy whose token stayed with the principal that issued it."""
+    if text(secret, "metadata", "labels", names.SELF_REGISTERED_CLUSTER) == "true":
+        return True
+    if not text(secret, "metadata", "annotations", names.SOURCE_UID):
+        return False
+    config = _config(secret)
+    return "certData" not in mapping(config, "tlsClientConfig")
+
+
+def _config(secret: Object) -> dict[str, Any]:
+    try:
+        found = json.loads(decoded_data(secret).get("config", b"{}"))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,5 +1,7 @@
 """Whose an Application on the control plane is, and where an agent's Applications are there, as Redis' keys ask."""
 
+from collections.abc import Callable
+
 from argocd.agents.routing import AgentMapping
 from argocd.agents.vocabulary import Mode
 from sidecars.principal.state import HubState
@@ -8,11 +10,14 @@ from sidecars.proxies.redis.keys import ApplicationKey
 
 
 class ApplicationPlacing:
-    def __init__(self, hub_state: HubState) -> None:
+    def __init__(self, hub_state: HubState, *, has_agents: Callable[[], bool] = lambda: True) -> None:
         self._hub_state = hub_state
+        self._has_agents = has_agents
 
     def agent_of(self, key: ApplicationKey) -> str:
-        """Empty where it is no agent's."""
+        """Empty where it is no agent's, or where no agent can be asked."""
+        if not self._has_agents():
+            return ""
         settings = self._hub_state.settings
         agent = keys.agent_of(
             key,

@@ -7,6 +7,7 @@ from cryptography.x509.oid import NameOID
 
 from sidecars.principal.proxies.placing import ApplicationPlacing
 from sidecars.principal.state import HubState
+from sidecars.process.serving_gate import ServingGate
 from sidecars.proxies.redis.caches import AgentRedisCaches
 from sidecars.proxies.redis.listener import RedisProxy, RedisProxyOptions
 from sidecars.proxies.requests import Requests
@@ -22,11 +23,13 @@ class PrincipalRedis:
         options: RedisProxyOptions,
         hub_state: HubState,
         *,
+        gate: ServingGate,
         trust: Trust | None,
         requests: Requests,
     ) -> None:
         self._trust = trust
-        self._placing = ApplicationPlacing(hub_state)
+        # A standby has no agents to ask: all that is asked of it is its own Redis'.
+        self._placing = ApplicationPlacing(hub_state, has_agents=lambda: gate.is_open)
         self._caches = AgentRedisCaches(requests, self._placing)
         self.proxy = RedisProxy(options, self._caches, certified=self._complaint)
         self.came = self._caches.came

@@ -44,14 +44,15 @@ class ResourcePort:
         subresources: Mapping[str, SubresourceProxy],
     ) -> None:
         self._options = options
-        self._callers = ProxyCallers(tokens, now=_now)
+        self.callers = ProxyCallers(tokens, now=_now)
         proxy = ResourceProxy(
             requests,
-            callers=self._callers,
+            callers=self.callers,
             standing_by=lambda: gate.refusal("resource-proxy"),
             drop_impersonation=options.drop_impersonation,
             subresources=subresources,
         )
+        self.came = proxy.came
         self._listener = ResourceListener(proxy.serve, host=options.host, port=options.port)
         self.listening = asyncio.Event()
         self._held: Material | None = None
@@ -67,8 +68,9 @@ class ResourcePort:
         return b"" if self._held is None else self._held.roots
 
     def swap_blocklist(self, blocklist: Blocklist) -> None:
-        """Every request asks it, also on connections that are open."""
-        self._callers.blocklist = blocklist
+        """Every request asks it; what a blocked caller has open, a log or a terminal, ends."""
+        self.callers.blocklist = blocklist
+        self._listener.abort(self.callers.is_blocked)
 
     async def run(self) -> None:
         async with AsyncExitStack() as stack:

@@ -11,6 +11,7 @@ from argocd.agents.vocabulary import Mode
 from sidecars.delivery.session import Stream
 from sidecars.principal.principal import Principal
 from sidecars.replication.control.parts import HeldObject
+from sidecars.replication.report import ConnectedAgent
 from sidecars.wire.server.sessions import Cut, OpenStreams
 from tiphys import logs
 from tiphys.errors import SurroundingsError
@@ -59,6 +60,17 @@ class ActivePrincipal:
         """Agents with a stream."""
         return len(self._sessions)
 
+    def agents(self) -> Sequence[ConnectedAgent]:
+        """By name, each with its newest stream."""
+        oldest_first = sorted(self._sessions, key=lambda session: session.since)
+        found = {session.peer.name: session for session in oldest_first}
+        return [
+            ConnectedAgent(
+                name=name, mode=session.peer.mode.value, since=session.since.strftime("%Y-%m-%dT%H:%M:%SZ")
+            )
+            for name, session in sorted(found.items())
+        ]
+
     def held(self) -> Sequence[HeldObject]:
         return () if self.principal is None else self.principal.held.all()
 
@@ -75,15 +87,16 @@ class ActivePrincipal:
         if pair:
             self._announce(epoch, pair)
         principal = self._make(promoted)
-        self._task = asyncio.get_running_loop().create_task(principal.run(), name="principal")
+        task = self._task = asyncio.get_running_loop().create_task(principal.run(), name="principal")
         self._started.set()
         ready = asyncio.ensure_future(principal.ready.wait())
         try:
-            await asyncio.wait({self._task, ready}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({task, ready}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             ready.cancel()
-        if self._task.done():
-            self._task.result()
+        if task.done():
+            if not task.cancelled():
+                task.result()
             raise SurroundingsError("the principal ended before it was ready")
         self.principal = principal
 

@@ -3,7 +3,8 @@
 import asyncio
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from secrets import token_hex
 from typing import Any
 
@@ -25,7 +26,9 @@ from sidecars.replication.control.fence import Fence
 from sidecars.replication.control.handover import TAKE_OVER, HandoverService, HandoverToken
 from sidecars.replication.control.parts import PrincipalFacts
 from sidecars.replication.control.role import PairRole
+from sidecars.replication.control.safeguards import PairSafeguards
 from sidecars.replication.control.settings import HaSettings
+from sidecars.replication.control.status import report
 from sidecars.replication.control.switchover import TAKE_OVER_SECONDS, Switchover, SwitchoverParts
 from sidecars.replication.kinds import (
     APPLICATION,
@@ -36,7 +39,7 @@ from sidecars.replication.kinds import (
     ReplicationScope,
 )
 from sidecars.replication.objects import ReplicatedObjects, own_caches
-from sidecars.replication.peer import PeerAnswer, PeerLink
+from sidecars.replication.peer import PeerAnswer, PeerLink, PeerUnreachableError
 from sidecars.replication.primary.go_replica import GoReplicas
 from sidecars.replication.primary.service import ReplicationService
 from sidecars.replication.primary.source import ReplicationSource
@@ -48,6 +51,7 @@ from sidecars.replication.standby.go_primary import GoConnector, health_page
 from sidecars.wire.auth.methods import Method
 from sidecars.wire.auth.trust import Trust
 from tiphys import logs
+from tiphys.errors import SurroundingsError
 
 COMPONENT = "tiphys-principal"
 
@@ -68,6 +72,7 @@ class PairSurroundings:
     trust: Trust
     method: Method
     handed_over: Callable[[], bool]
+    safeguards: PairSafeguards = field(default_factory=PairSafeguards)
 
 
 class PairedPrincipal:
@@ -101,13 +106,19 @@ class PairedPrincipal:
                 mapping=hub.settings.mapped_by.value,
                 allowed_namespaces=hub.settings.allowed_namespaces,
                 authorities=_authorities(there.material, timing),
+                peer_address=settings.peer_address,
             ),
-            records=RecordStore(there.store, namespace=namespace),
+            records=RecordStore(
+                there.store,
+                namespace=namespace,
+                compares_and_sets=there.safeguards.compares_and_sets,
+            ),
             gate=there.gate,
             timing=timing,
             new_id=there.new_id,
             announce=self._announce,
         )
+        self._peer_health = health_page(settings.peer_health_url)
         self._peer = (
             PeerLink(settings.peer_address, there.material, mine=lambda: role.handshake)
             if settings.peer_address
@@ -116,9 +127,10 @@ class PairedPrincipal:
         self.controller = HaController(
             role,
             settings=settings,
-            fence=Fence(there.store, namespace=namespace),
-            ask=None if self._peer is None else self._peer.ask,
+            fence=Fence(there.store, namespace=namespace, enabled=there.safeguards.proves_fence),
+            ask=None if self._peer is None else self._ask_peer,
             handed_over=there.handed_over,
+            safeguards=there.safeguards,
         )
         self._source = ReplicationSource(objects, timing=timing)
         self._follower = Follower(
@@ -128,7 +140,7 @@ class PairedPrincipal:
             connect=PeerConnector(
                 self._ask_peer,
                 ours=GrpcConnector(self._channel, controller=self.controller),
-                go=GoConnector(self._channel, objects=objects, health=health_page(settings.peer_health_url)),
+                go=GoConnector(self._channel, objects=objects, health=self._peer_health),
             ),
             timing=timing,
             applying=ApplySettings(may_create_namespace=hub.settings.may_create),
@@ -139,26 +151,31 @@ class PairedPrincipal:
             allowed=settings.allowed_clients,
             is_agent=lambda name: bool(hub.clusters.find("agent", name)),
         )
+        go_replicas = GoReplicas(
+            objects,
+            store=there.store,
+            current_log=self._source.current_log,
+            routing=HubRouting(hub),
+            principal_uid=there.principal,
+            now=timing.now,
+            holding=lambda: role.record is not None and role.record.holding,
+        )
         service = ReplicationService(
             self._source,
             controller=self.controller,
             access=access,
             monotonic=timing.monotonic,
-            go_replicas=GoReplicas(
-                objects,
-                current_log=self._source.current_log,
-                routing=HubRouting(hub),
-                principal_uid=there.principal,
-                now=timing.now,
-            ),
+            go_replicas=go_replicas,
+            report=lambda: report(self.controller),
         )
         handover = HandoverService(
             check=access.check,
             mine=lambda: self.controller.handshake,
             take_over=self.controller.take_over,
+            refused=lambda who, why: self.controller.note_refusal(who=who, why=why),
         )
         self.services: list[Any] = [*service.handlers(), *handover.handlers()]
-        switchover = Switchover(
+        self.switchover = Switchover(
             self.controller,
             SwitchoverParts(settled=self._settled, give=self._give, new_nonce=lambda: token_hex(16)),
         )
@@ -166,10 +183,11 @@ class PairedPrincipal:
         if settings.admin_port is not None:
             self.admin = AdminServer(
                 self.controller,
-                switchover=switchover,
+                switchover=self.switchover,
                 port=settings.admin_port,
                 access=AdminAccess(settings.admin_auth, trust=there.trust) if settings.admin_auth else None,
                 material=there.material,
+                go_replicas=lambda: len(go_replicas),
             )
 
     def attach(self, active: ActivePrincipal) -> None:
@@ -207,7 +225,11 @@ class PairedPrincipal:
 
     async def _ask_peer(self) -> PeerAnswer:
         assert self._peer is not None, "a standby has a peer to follow"
-        return await self._peer.ask()
+        answer = await self._peer.ask()
+        if answer.handshake is None:
+            with suppress(SurroundingsError):  # then nobody knows it, and nothing is decided by it
+                answer = replace(answer, plain_state=await self._peer_health())
+        return answer
 
     async def _settled(self) -> None:
         """The caches know all that the API server has: nobody writes any more when this is asked."""
@@ -217,7 +239,10 @@ class PairedPrincipal:
     async def _give(self, token: HandoverToken) -> int:
         assert self._peer is not None, "a switchover has a peer to give to"
         raw, _ = await self._peer.call(TAKE_OVER, token.encoded(), seconds=TAKE_OVER_SECONDS)
-        return int(json.loads(raw)["epoch"])
+        try:
+            return int(json.loads(raw)["epoch"])
+        except (ValueError, TypeError, KeyError) as error:
+            raise PeerUnreachableError("the peer answered the token with something else") from error
 
     def _channel(self) -> Any:
         assert self._peer is not None, "a standby has a peer to follow"

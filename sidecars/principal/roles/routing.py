@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from argocd.agents.routing import project_of_repository
+from argocd.agents.vocabulary import Mode
 from argocd.reading import text
 from kube.store import Object
 from sidecars.principal.state import HubState
@@ -22,5 +23,12 @@ class HubRouting:
         return self._hub_state.agent_of(application) or text(application, "metadata", "namespace")
 
     def agents_of_repository(self, secret: Object) -> Iterable[str]:
-        project = project_of_repository(secret, argocd_namespace=self._hub_state.settings.namespace)
-        return self._hub_state.agents_of_project(project) if project else []
+        """Also of agents that have not connected yet: whoever is promoted must have what they need."""
+        home = self._hub_state.settings.namespace
+        name = project_of_repository(secret, argocd_namespace=home)
+        project = self._hub_state.projects.get(name, namespace=home) if name else None
+        return [
+            agent
+            for agent, mode in self.agents()
+            if mode == Mode.MANAGED and self._hub_state.project_copy(project, agent) is not None
+        ]

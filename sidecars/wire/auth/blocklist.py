@@ -31,4 +31,4 @@ class Blocklist:
         return cls(readable, tuple(key for key in keys if key.upper() not in readable))
 
     def blocks(self, certificate: x509.Certificate) -> bool:
-        return fingerprint(certificate) in self.fingerprints
+        return bool(self.fingerprints) and fingerprint(certificate) in self.fingerprints

@@ -84,7 +84,7 @@ class DialOptions:
     announcement: Capabilities = field(default_factory=lambda: Capabilities(capabilities.OURS))
 
     admit: Callable[[Capabilities], Awaitable[None]] | None = None
-    """Raises DialError where a principal that announces this must not be obeyed: no stream begins."""
+    """Raises DialError where a principal that announces this must not be obeyed."""
 
     def check(self) -> None:
         if not self.host:
@@ -136,6 +136,15 @@ class AgentConnection:
             max_message_bytes=dialing.max_message_bytes,
             peer_takes=principal.announced.max_message_bytes or dialing.principal_takes,
         )
+
+    async def announced(self) -> Capabilities:
+        """With this stream, by a principal of ours; argocd-agent's says nothing before its first event."""
+        try:
+            async with asyncio.timeout(CALL_SECONDS):
+                metadata = await self._unless_closed(self._call.initial_metadata())
+        except (TimeoutError, StreamLostError) as error:
+            raise DialError("Subscribe: no answer in time", code="DEADLINE_EXCEEDED") from error
+        return Capabilities.of(grouped(metadata))
 
     async def send(self, event: Event) -> None:
         await self._stream.send(event)
@@ -205,7 +214,13 @@ async def connect(dialing: DialOptions) -> AgentConnection:
         principal, tokens = await _logged_in(dialing, channel)
         if dialing.admit is not None:
             await dialing.admit(principal.announced)
-        return AgentConnection(dialing, channel, principal, tokens)
+        connection = AgentConnection(dialing, channel, principal, tokens)
+        if dialing.admit is not None and principal.announced.extensions:
+            # Its role may have changed since it told its version, which it does in every role.
+            announced = await connection.announced()
+            if announced != principal.announced:
+                await dialing.admit(announced)
+        return connection
     except BaseException:
         await channel.close()
         raise

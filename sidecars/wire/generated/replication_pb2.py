@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from sidecars.wire.generated import cloudevents_pb2 as sidecars_dot_wire_dot_generated_dot_cloudevents__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)sidecars/wire/generated/replication.proto\x12\x0ereplicationapi\x1a)sidecars/wire/generated/cloudevents.proto\"\x97\x01\n\x0fReplicatedEvent\x12,\n\x05\x65vent\x18\x01 \x01(\x0b\x32\x1d.io.cloudevents.v1.CloudEvent\x12\x12\n\nagent_name\x18\x02 \x01(\t\x12\x11\n\tdirection\x18\x03 \x01(\t\x12\x14\n\x0csequence_num\x18\x04 \x01(\x04\x12\x19\n\x11processed_at_unix\x18\x05 \x01(\x03\"\x93\x01\n\x13ReplicationSnapshot\x12*\n\x06\x61gents\x18\x01 \x03(\x0b\x32\x1a.replicationapi.AgentState\x12\x19\n\x11last_sequence_num\x18\x02 \x01(\x04\x12\x35\n\x13principal_resources\x18\x03 \x03(\x0b\x32\x18.replicationapi.Resource\"h\n\nAgentState\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04mode\x18\x02 \x01(\t\x12\x11\n\tconnected\x18\x03 \x01(\x08\x12+\n\tresources\x18\x04 \x03(\x0b\x32\x18.replicationapi.Resource\"k\n\x08Resource\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x0b\n\x03uid\x18\x04 \x01(\t\x12\x15\n\rspec_checksum\x18\x05 \x01(\x0c\x12\x0c\n\x04\x64\x61ta\x18\x06 \x01(\x0c\"n\n\x0eReplicationAck\x12\x1a\n\x12\x61\x63ked_sequence_num\x18\x01 \x01(\x04\x12\x13\n\x0btaken_bytes\x18\x65 \x01(\x04\x12\x0c\n\x04word\x18\x66 \x01(\t\x12\x0f\n\x07payload\x18g \x01(\x0c\x12\x0c\n\x04held\x18h \x01(\t\"~\n\x11ReplicationStatus\x12\x1c\n\x14\x63urrent_sequence_num\x18\x01 \x01(\x04\x12\x16\n\x0epending_events\x18\x02 \x01(\x05\x12\x17\n\x0flast_event_unix\x18\x03 \x01(\x03\x12\x1a\n\x12\x63onnected_replicas\x18\x04 \x01(\x05\"-\n\x0fSnapshotRequest\x12\x1a\n\x12since_sequence_num\x18\x01 \x01(\x04\"\x0f\n\rStatusRequest\"\x80\x01\n\x1e\x43onfirmMissingResourcesRequest\x12\x12\n\nagent_name\x18\x01 \x01(\t\x12\x1d\n\x15snapshot_sequence_num\x18\x02 \x01(\x04\x12+\n\tresources\x18\x03 \x03(\x0b\x32\x18.replicationapi.Resource\"`\n\x1f\x43onfirmMissingResourcesResponse\x12=\n\x07results\x18\x01 \x03(\x0b\x32,.replicationapi.ConfirmMissingResourceResult\"j\n\x1c\x43onfirmMissingResourceResult\x12*\n\x08resource\x18\x01 \x01(\x0b\x32\x18.replicationapi.Resource\x12\x0e\n\x06status\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t2\xfc\x02\n\x0bReplication\x12P\n\tSubscribe\x12\x1e.replicationapi.ReplicationAck\x1a\x1f.replicationapi.ReplicatedEvent(\x01\x30\x01\x12S\n\x0bGetSnapshot\x12\x1f.replicationapi.SnapshotRequest\x1a#.replicationapi.ReplicationSnapshot\x12J\n\x06Status\x12\x1d.replicationapi.StatusRequest\x1a!.replicationapi.ReplicationStatus\x12z\n\x17\x43onfirmMissingResources\x12..replicationapi.ConfirmMissingResourcesRequest\x1a/.replicationapi.ConfirmMissingResourcesResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)sidecars/wire/generated/replication.proto\x12\x0ereplicationapi\x1a)sidecars/wire/generated/cloudevents.proto\"\x97\x01\n\x0fReplicatedEvent\x12,\n\x05\x65vent\x18\x01 \x01(\x0b\x32\x1d.io.cloudevents.v1.CloudEvent\x12\x12\n\nagent_name\x18\x02 \x01(\t\x12\x11\n\tdirection\x18\x03 \x01(\t\x12\x14\n\x0csequence_num\x18\x04 \x01(\x04\x12\x19\n\x11processed_at_unix\x18\x05 \x01(\x03\"\x93\x01\n\x13ReplicationSnapshot\x12*\n\x06\x61gents\x18\x01 \x03(\x0b\x32\x1a.replicationapi.AgentState\x12\x19\n\x11last_sequence_num\x18\x02 \x01(\x04\x12\x35\n\x13principal_resources\x18\x03 \x03(\x0b\x32\x18.replicationapi.Resource\"h\n\nAgentState\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04mode\x18\x02 \x01(\t\x12\x11\n\tconnected\x18\x03 \x01(\x08\x12+\n\tresources\x18\x04 \x03(\x0b\x32\x18.replicationapi.Resource\"k\n\x08Resource\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x0b\n\x03uid\x18\x04 \x01(\t\x12\x15\n\rspec_checksum\x18\x05 \x01(\x0c\x12\x0c\n\x04\x64\x61ta\x18\x06 \x01(\x0c\"n\n\x0eReplicationAck\x12\x1a\n\x12\x61\x63ked_sequence_num\x18\x01 \x01(\x04\x12\x13\n\x0btaken_bytes\x18\x65 \x01(\x04\x12\x0c\n\x04word\x18\x66 \x01(\t\x12\x0f\n\x07payload\x18g \x01(\x0c\x12\x0c\n\x04held\x18h \x01(\t\"\x8e\x01\n\x11ReplicationStatus\x12\x1c\n\x14\x63urrent_sequence_num\x18\x01 \x01(\x04\x12\x16\n\x0epending_events\x18\x02 \x01(\x05\x12\x17\n\x0flast_event_unix\x18\x03 \x01(\x03\x12\x1a\n\x12\x63onnected_replicas\x18\x04 \x01(\x05\x12\x0e\n\x06report\x18\x65 \x01(\x0c\"-\n\x0fSnapshotRequest\x12\x1a\n\x12since_sequence_num\x18\x01 \x01(\x04\"\x0f\n\rStatusRequest\"\x80\x01\n\x1e\x43onfirmMissingResourcesRequest\x12\x12\n\nagent_name\x18\x01 \x01(\t\x12\x1d\n\x15snapshot_sequence_num\x18\x02 \x01(\x04\x12+\n\tresources\x18\x03 \x03(\x0b\x32\x18.replicationapi.Resource\"`\n\x1f\x43onfirmMissingResourcesResponse\x12=\n\x07results\x18\x01 \x03(\x0b\x32,.replicationapi.ConfirmMissingResourceResult\"j\n\x1c\x43onfirmMissingResourceResult\x12*\n\x08resource\x18\x01 \x01(\x0b\x32\x18.replicationapi.Resource\x12\x0e\n\x06status\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t2\xfc\x02\n\x0bReplication\x12P\n\tSubscribe\x12\x1e.replicationapi.ReplicationAck\x1a\x1f.replicationapi.ReplicatedEvent(\x01\x30\x01\x12S\n\x0bGetSnapshot\x12\x1f.replicationapi.SnapshotRequest\x1a#.replicationapi.ReplicationSnapshot\x12J\n\x06Status\x12\x1d.replicationapi.StatusRequest\x1a!.replicationapi.ReplicationStatus\x12z\n\x17\x43onfirmMissingResources\x12..replicationapi.ConfirmMissingResourcesRequest\x1a/.replicationapi.ConfirmMissingResourcesResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -42,18 +42,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RESOURCE']._serialized_end=621
   _globals['_REPLICATIONACK']._serialized_start=623
   _globals['_REPLICATIONACK']._serialized_end=733
-  _globals['_REPLICATIONSTATUS']._serialized_start=735
-  _globals['_REPLICATIONSTATUS']._serialized_end=861
-  _globals['_SNAPSHOTREQUEST']._serialized_start=863
-  _globals['_SNAPSHOTREQUEST']._serialized_end=908
-  _globals['_STATUSREQUEST']._serialized_start=910
-  _globals['_STATUSREQUEST']._serialized_end=925
-  _globals['_CONFIRMMISSINGRESOURCESREQUEST']._serialized_start=928
-  _globals['_CONFIRMMISSINGRESOURCESREQUEST']._serialized_end=1056
-  _globals['_CONFIRMMISSINGRESOURCESRESPONSE']._serialized_start=1058
-  _globals['_CONFIRMMISSINGRESOURCESRESPONSE']._serialized_end=1154
-  _globals['_CONFIRMMISSINGRESOURCERESULT']._serialized_start=1156
-  _globals['_CONFIRMMISSINGRESOURCERESULT']._serialized_end=1262
-  _globals['_REPLICATION']._serialized_start=1265
-  _globals['_REPLICATION']._serialized_end=1645
+  _globals['_REPLICATIONSTATUS']._serialized_start=736
+  _globals['_REPLICATIONSTATUS']._serialized_end=878
+  _globals['_SNAPSHOTREQUEST']._serialized_start=880
+  _globals['_SNAPSHOTREQUEST']._serialized_end=925
+  _globals['_STATUSREQUEST']._serialized_start=927
+  _globals['_STATUSREQUEST']._serialized_end=942
+  _globals['_CONFIRMMISSINGRESOURCESREQUEST']._serialized_start=945
+  _globals['_CONFIRMMISSINGRESOURCESREQUEST']._serialized_end=1073
+  _globals['_CONFIRMMISSINGRESOURCESRESPONSE']._serialized_start=1075
+  _globals['_CONFIRMMISSINGRESOURCESRESPONSE']._serialized_end=1171
+  _globals['_CONFIRMMISSINGRESOURCERESULT']._serialized_start=1173
+  _globals['_CONFIRMMISSINGRESOURCERESULT']._serialized_end=1279
+  _globals['_REPLICATION']._serialized_start=1282
+  _globals['_REPLICATION']._serialized_end=1662
 # @@protoc_insertion_point(module_scope)

@@ -74,16 +74,18 @@ class ReplicationAck(_message.Message):
     def __init__(self, acked_sequence_num: _Optional[int] = ..., taken_bytes: _Optional[int] = ..., word: _Optional[str] = ..., payload: _Optional[bytes] = ..., held: _Optional[str] = ...) -> None: ...
 
 class ReplicationStatus(_message.Message):
-    __slots__ = ("current_sequence_num", "pending_events", "last_event_unix", "connected_replicas")
+    __slots__ = ("current_sequence_num", "pending_events", "last_event_unix", "connected_replicas", "report")
     CURRENT_SEQUENCE_NUM_FIELD_NUMBER: _ClassVar[int]
     PENDING_EVENTS_FIELD_NUMBER: _ClassVar[int]
     LAST_EVENT_UNIX_FIELD_NUMBER: _ClassVar[int]
     CONNECTED_REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    REPORT_FIELD_NUMBER: _ClassVar[int]
     current_sequence_num: int
     pending_events: int
     last_event_unix: int
     connected_replicas: int
-    def __init__(self, current_sequence_num: _Optional[int] = ..., pending_events: _Optional[int] = ..., last_event_unix: _Optional[int] = ..., connected_replicas: _Optional[int] = ...) -> None: ...
+    report: bytes
+    def __init__(self, current_sequence_num: _Optional[int] = ..., pending_events: _Optional[int] = ..., last_event_unix: _Optional[int] = ..., connected_replicas: _Optional[int] = ..., report: _Optional[bytes] = ...) -> None: ...
 
 class SnapshotRequest(_message.Message):
     __slots__ = ("since_sequence_num",)

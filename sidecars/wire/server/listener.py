@@ -1,6 +1,8 @@
 """Where and how a principal listens, as grpc wants to be told."""
 
+import asyncio
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from certs.key_pair import Material
 from sidecars.wire import capabilities
@@ -12,6 +14,8 @@ from tiphys.errors import CallError
 MAX_LOGIN_BYTES = 64 * 1024
 # As long as a refresh token lives: nobody stays on longer than a login can be stretched.
 MAX_STREAM_SECONDS = 24 * 60 * 60.0
+# It binds nothing any more and waits for nobody: a turn of the loop.
+BEGIN_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,3 +74,14 @@ def server_options(listening: ListenOptions) -> list[tuple[str, int]]:
         # Two principals on one port would share the agents by accident.
         ("grpc.so_reuseport", 0),
     ]
+
+
+async def begin(server: Any) -> None:
+    """Starts a server of grpc's. One that is cancelled meanwhile would fail where nobody hears it."""
+    starting = asyncio.ensure_future(server.start())
+    try:
+        await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        await asyncio.wait({starting}, timeout=BEGIN_SECONDS)
+        await server.stop(0)
+        raise

@@ -28,7 +28,7 @@ from sidecars.wire.generated.auth_pb2 import AuthRequest, AuthResponse, RefreshT
 from sidecars.wire.generated.version_pb2 import VersionResponse
 from sidecars.wire.refusals import RefusedError
 from sidecars.wire.server.data_calls import greet, raise_problem_of
-from sidecars.wire.server.listener import MAX_LOGIN_BYTES, ListenOptions, server_options
+from sidecars.wire.server.listener import MAX_LOGIN_BYTES, ListenOptions, begin, server_options
 from sidecars.wire.server.sessions import (
     MAX_DATA_STREAMS,
     MAX_DATA_STREAMS_PER_AGENT,
@@ -106,7 +106,7 @@ class Server:
                 port = server.add_secure_port(address, self._credentials.grpc)
         except RuntimeError as error:
             raise SurroundingsError(f"cannot listen on {address}: {error}") from error
-        await server.start()
+        await begin(server)
         self._server = server
         return int(port)
 

@@ -71,8 +71,9 @@ class Cut:
 
 
 class OpenStream:
-    def __init__(self, peer: AuthenticatedAgent) -> None:
+    def __init__(self, peer: AuthenticatedAgent, *, since: datetime) -> None:
         self.peer = peer
+        self.since = since
         self.cut_because: asyncio.Future[Cut] = asyncio.get_running_loop().create_future()
 
     def cut(self, cut: Cut) -> None:
@@ -113,7 +114,7 @@ class OpenStreams:
                 reason=f"{peer.name} has {len(self._open.get(peer.name, ()))} of {self._count} open streams",
                 label="too many streams",
             )
-        session = OpenStream(peer)
+        session = OpenStream(peer, since=self._now())
         seconds, reason = max_age, "the stream is old: log in again"
         if chain := peer.chain:
             left = (chain[0].not_valid_after_utc - self._now()).total_seconds()

@@ -145,13 +145,13 @@ def test_an_application_that_somebody_deleted_comes_back_as_the_flag_says(
 
 
 def test_what_takes_another_ones_place_comes_as_soon_as_that_is_gone() -> None:
-    """A cascade may take minutes: its end is seen, not waited for by guesses that grow."""
+    """Hooks after a deletion may take minutes: their end is seen, not waited for by guesses that grow."""
 
     async def program() -> float:
         loop = asyncio.get_running_loop()
         async with joined() as (pair, _):
             stuck = await change(
-                pair.workload, APPLICATIONS, "shop", metadata={"finalizers": [names.RESOURCES_FINALIZER]}
+                pair.workload, APPLICATIONS, "shop", metadata={"finalizers": [names.POST_DELETE_FINALIZER]}
             )
             await pair.hub.store.delete(APPLICATIONS, name="shop", namespace=AGENT)
             await pair.hub.store.create(APPLICATIONS, application(), namespace=AGENT)

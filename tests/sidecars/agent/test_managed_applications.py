@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import orjson
 import pytest
 
 from argocd import names
+from argocd.agents.replication import PENDING_OPERATION
 from kube.resources import APPLICATIONS
 from kube.store import Object
 from tests.sidecars.pair_in_memory import ARGOCD, OURS, PLAIN, Pair, application, change, until
@@ -95,6 +97,31 @@ async def test_an_operation_that_was_carried_out_is_not_run_again_after_a_restar
         assert "operation" not in copy
 
 
+async def test_an_operation_that_a_promotion_begins_while_its_agent_is_there_is_not_run_again() -> None:
+    pair = Pair()
+    async with pair.together():
+        await given(pair)
+        await change(pair.hub.store, APPLICATIONS, "shop", namespace=AGENT, operation=SYNC)
+        await until(pair.workload, APPLICATIONS, lambda there: there["shop"].get("operation") == SYNC)
+        await _controller_runs(pair)
+        await until(
+            pair.hub.store, APPLICATIONS, lambda there: "operation" not in there["shop"], namespace=AGENT
+        )
+        # A standby that had not heard of that yet has it as a mark, and makes an operation of it later.
+        marked = {"annotations": {PENDING_OPERATION: orjson.dumps(SYNC).decode()}}
+        await change(pair.hub.store, APPLICATIONS, "shop", namespace=AGENT, metadata=marked)
+        adopted: Object = {"annotations": {}}
+        await change(pair.hub.store, APPLICATIONS, "shop", namespace=AGENT, operation=SYNC, metadata=adopted)
+        await until(
+            pair.hub.store, APPLICATIONS, lambda there: "operation" not in there["shop"], namespace=AGENT
+        )
+        copy = await pair.workload.get(APPLICATIONS, name="shop", namespace=ARGOCD)
+        assert "operation" not in copy
+        # The next one looks the same and is a new one.
+        await change(pair.hub.store, APPLICATIONS, "shop", namespace=AGENT, operation=SYNC)
+        await until(pair.workload, APPLICATIONS, lambda there: there["shop"].get("operation") == SYNC)
+
+
 async def test_an_operation_given_while_the_agent_was_away_arrives() -> None:
     pair = Pair()
     async with pair.principal_alone() as principal:
@@ -157,6 +184,53 @@ async def test_a_deletion_with_a_finalizer_waits_for_the_agents_controller() -> 
         await change(pair.workload, APPLICATIONS, "shop", metadata={"finalizers": []})
         await until(pair.workload, APPLICATIONS, lambda there: not there)
         await until(pair.hub.store, APPLICATIONS, lambda there: not there, namespace=AGENT)
+
+
+@pytest.mark.parametrize("last", [[], [names.RESOURCES_FINALIZER]], ids=["alone", "with all"])
+async def test_a_deletion_takes_what_was_deployed_only_where_the_hub_still_said_so_at_its_end(
+    last: list[str],
+) -> None:
+    """As argocd-server deletes: the finalizer is taken away a moment before, which no agent need have heard."""
+    pair = Pair()
+    async with pair.principal_alone() as principal:
+        async with pair.agent_alone() as agent, pair.connection(principal, agent):
+            await given(pair, metadata={"finalizers": [names.RESOURCES_FINALIZER]})
+        await change(pair.hub.store, APPLICATIONS, "shop", namespace=AGENT, metadata={"finalizers": last})
+        await pair.hub.store.delete(APPLICATIONS, name="shop", namespace=AGENT)
+        async with pair.agent_alone() as agent, pair.connection(principal, agent):
+            there = await until(
+                pair.workload,
+                APPLICATIONS,
+                lambda there: not there or there["shop"]["metadata"].get("deletionTimestamp"),
+            )
+    assert bool(there) is bool(last)
+
+
+async def test_a_deletion_that_a_principal_hears_of_when_it_starts_leaves_what_was_deployed() -> None:
+    """With a finalizer it would be there still, and wait for the agent."""
+    pair = Pair()
+    async with pair.together():
+        await given(pair, metadata={"finalizers": [names.RESOURCES_FINALIZER]})
+    await change(pair.hub.store, APPLICATIONS, "shop", namespace=AGENT, metadata={"finalizers": []})
+    await pair.hub.store.delete(APPLICATIONS, name="shop", namespace=AGENT)
+    async with pair.together():
+        await until(pair.workload, APPLICATIONS, lambda there: not there)
+
+
+async def test_one_that_is_withdrawn_and_stays_on_the_hub_takes_what_was_deployed_with_it() -> None:
+    pair = Pair()
+    async with pair.together():
+        await given(pair, metadata={"finalizers": [names.RESOURCES_FINALIZER]})
+    kept_out = {"labels": {names.IGNORE_SYNC: "true"}}
+    await change(pair.hub.store, APPLICATIONS, "shop", namespace=AGENT, metadata=kept_out)
+    async with pair.together():
+        await until(
+            pair.workload,
+            APPLICATIONS,
+            lambda there: there["shop"]["metadata"].get("deletionTimestamp") is not None,
+        )
+    there = await pair.workload.get(APPLICATIONS, name="shop", namespace=ARGOCD)
+    assert there["metadata"]["finalizers"] == [names.RESOURCES_FINALIZER]
 
 
 async def test_an_application_recreated_with_another_uid_is_recreated() -> None:

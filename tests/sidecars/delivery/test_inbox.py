@@ -16,7 +16,13 @@ from kube.errors import (
     UnavailableError,
 )
 from sidecars.delivery.inbox import InboxLimits
-from sidecars.delivery.outcomes import DeadLetter, DeadLetterReason, DeliveryVerdict, judge
+from sidecars.delivery.outcomes import (
+    DeadLetter,
+    DeadLetterReason,
+    DeliveryVerdict,
+    judge,
+    log_dead_letter,
+)
 from sidecars.delivery.timing import Budget
 from sidecars.wire.errors import MalformedError
 from sidecars.wire.events import Event
@@ -138,7 +144,22 @@ def test_a_repositorys_dead_letter_does_not_quote_the_api_server() -> None:
     letter = DeadLetter(
         peer="agent-a", key="k", event=event, reason=DeadLetterReason.REJECTED, error=error, attempts=1
     )
-    assert letter.message == "InvalidError"
+    assert letter.message == letter.log_message == "InvalidError"
+
+
+def test_the_log_line_of_a_dead_letter_has_fields_and_no_values() -> None:
+    event = Event(type=Message.CREATE, target=Target.APPLICATION, resource_id="r", event_id="e")
+    field = "spec.source.helm.parameters[0].value"
+    words = f'Application.argoproj.io "web" is invalid: {field}: Invalid value: "hunter2": too short'
+    causes = [{"reason": "FieldValueInvalid", "message": 'Invalid value: "hunter2"', "field": field}]
+    error = InvalidError(words, status={"details": {"causes": causes}})
+    letter = DeadLetter(
+        peer="agent-a", key="k", event=event, reason=DeadLetterReason.REJECTED, error=error, attempts=1
+    )
+    with structlog.testing.capture_logs() as lines:
+        log_dead_letter(letter)
+    assert [line["error"] for line in lines] == [f"InvalidError: {field} (FieldValueInvalid)"]
+    assert letter.message == words  # the condition is read by those who may read the object
 
 
 def test_a_handlers_crash_is_noticed_tried_again_and_reported(make: Make) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from argocd.agents.vocabulary import Message, Target
-from sidecars.delivery.interactive import DEADLINE, InteractiveLimits, seconds_left
+from sidecars.delivery.interactive import DEADLINE, RUN, InteractiveLimits, seconds_left
 from sidecars.delivery.outbox import Outbox, OutboxLimits
 from sidecars.delivery.timing import Budget, Timing
 from sidecars.wire.events import Event, acknowledgement, message_event
@@ -34,6 +34,19 @@ def test_a_request_overtakes_state_and_commands(outbox: Outbox, make: MakeEvent)
     assert left(outbox) == ["r1", "set-operation", "spec-update"]
 
 
+def test_state_leaves_after_a_bounded_number_of_requests_however_many_wait(
+    timing: Timing, make: MakeEvent
+) -> None:
+    outbox = Outbox(peer="agent-a", timing=timing, incarnation="here")
+    for number in range(100):
+        outbox.interactive.add(request(f"r{number}"), seconds=5, once=False)
+    outbox.add(make(Message.SPEC_UPDATE))
+    outbox.add(make(Message.SET_OPERATION, name="other"))
+    order = left(outbox)
+    assert (order.index("set-operation"), order.index("spec-update")) == (RUN, 2 * RUN + 1)
+    assert [name for name in order if name.startswith("r")] == [f"r{number}" for number in range(100)]
+
+
 def test_the_time_that_is_left_travels(outbox: Outbox, clock: Clock) -> None:
     outbox.interactive.add(request("r1"), seconds=5, once=False)
     clock.advance(2)
@@ -41,6 +54,13 @@ def test_the_time_that_is_left_travels(outbox: Outbox, clock: Clock) -> None:
     assert event is not None
     assert event.extensions[DEADLINE] == "3000"
     assert seconds_left(event) == 3.0
+
+
+def test_a_peer_that_keeps_no_deadlines_is_told_none(outbox: Outbox) -> None:
+    outbox.interactive.add(request("r1"), seconds=5, once=True, told=False)
+    event = outbox.take()
+    assert event is not None
+    assert seconds_left(event) is None
 
 
 def test_what_is_too_late_does_not_leave(outbox: Outbox, clock: Clock) -> None:

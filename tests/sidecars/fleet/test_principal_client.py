@@ -14,6 +14,7 @@ from aiohttp import ClientSession, web
 from certs.sources import Files
 from kube.embedded import EmbeddedStore
 from kube.live import LiveStore
+from sidecars.fleet import principal_client
 from sidecars.fleet.principal_client import ask_principal
 from sidecars.principal.process import PrincipalOptions, PrincipalProcess
 from sidecars.principal.settings import PrincipalSettings
@@ -145,3 +146,30 @@ async def test_a_principal_that_does_not_answer_is_a_problem_and_no_failure(url:
     told = await ask_principal(NoServices(), namespace="argocd", service="principal:8000", url=url)
     assert told.problem.startswith(url)
     assert told.statuses == {}
+
+
+async def test_an_endless_answer_is_not_read_to_its_end() -> None:
+    sent = 0
+
+    async def endless(request: web.Request) -> web.StreamResponse:
+        nonlocal sent
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        while sent < 4 * principal_client.MAX_BYTES:
+            await answer.write(b" " * (1 << 20))
+            sent += 1 << 20
+        return answer
+
+    application = web.Application()
+    application.router.add_get("/agents", endless)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        (address, *_) = runner.addresses
+        url = f"http://127.0.0.1:{address[1]}"
+        told = await ask_principal(NoServices(), namespace="argocd", service="principal:8000", url=url)
+    finally:
+        await runner.cleanup()
+    assert "the answer has more than 16777216 bytes" in told.problem
+    assert sent < 2 * principal_client.MAX_BYTES

@@ -1,5 +1,8 @@
 """argocd_app_info from the hub has Argo CD's own labels, a bound, and no credentials."""
 
+import gc
+import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -7,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kube.embedded import EmbeddedStore
 from kube.resources import APPLICATIONS
-from sidecars.metrics.app_info import LABELS, AppInfo
+from sidecars.metrics.app_info import LABELS, LONGEST_VALUE, AppInfo
 from tests.sidecars import processes
 from tests.sidecars.pair_in_memory import ARGOCD, Hub
 
@@ -27,7 +30,12 @@ def application(name: str = "web", **changed: Any) -> dict[str, Any]:
 
 
 def info(limit: int = 10) -> AppInfo:
-    return AppInfo(limit=limit, belongs=lambda _: True, server_of=lambda name: f"https://{name}.example.org")
+    return AppInfo(
+        limit=limit,
+        belongs=lambda _: True,
+        server_of=lambda name: f"https://{name}.example.org",
+        find=lambda namespace, name: application(name, metadata={"namespace": namespace, "name": name}),
+    )
 
 
 def told(page: bytes) -> list[dict[str, str]]:
@@ -89,6 +97,53 @@ def test_no_more_than_the_limit_are_told_and_the_rest_is_counted() -> None:
     made.changed(application("a"), None)
     assert [each["name"] for each in told(made.page())] == ["b", "c"]
     made.changed(application("d"), None)
+    assert left_off(made.page()) == 0
+
+
+def test_a_label_has_an_end_and_no_credential_before_it() -> None:
+    made = info()
+    url = "https://git.example.org/" + "x" * (1 << 20)
+    made.changed(None, application("long", spec={"source": {"repoURL": url}, "destination": {"server": url}}))
+    secret = f"https://u:hunter2{'x' * 600}@git.example.org/"
+    made.changed(None, application("secret", spec={"source": {"repoURL": secret}}))
+    long, hidden = told(made.page())
+    assert len(long["repo"]) == len(long["dest_server"]) == LONGEST_VALUE
+    assert "hunter2" not in hidden["repo"]
+    assert len(made.page()) < 10_000
+
+
+def test_of_those_left_off_nothing_is_kept_but_where_they_are() -> None:
+    made = info(limit=1)
+    made.changed(None, application("a"))
+    before = traced(lambda: made.changed(None, application("b", spec={"source": {"repoURL": "x" * 500}})))
+    assert before < 500
+    assert left_off(made.page()) == 1
+
+
+def traced(work: Callable[[], None]) -> int:
+    """Bytes that stay."""
+    tracemalloc.start()
+    try:
+        work()
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_has_no_agent_any_more_takes_no_free_place() -> None:
+    gone: set[str] = set()
+    made = AppInfo(
+        limit=1,
+        belongs=lambda item: item["metadata"]["name"] not in gone,
+        server_of=lambda _: "",
+        find=lambda _, name: None if name == "c" else application(name),
+    )
+    for name in ("a", "b", "c", "d"):
+        made.changed(None, application(name))
+    gone.add("b")
+    made.changed(application("a"), None)
+    assert [each["name"] for each in told(made.page())] == ["d"]
     assert left_off(made.page()) == 0
 
 

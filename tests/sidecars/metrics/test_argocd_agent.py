@@ -1,6 +1,8 @@
 """What principal and agent tell Prometheus, under argocd-agent's names and ours."""
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -14,7 +16,7 @@ from kube.errors import InvalidError
 from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, SECRETS
 from sidecars.delivery.comparison import ComparisonReport, Difference
 from sidecars.delivery.outbox import OutboxLimits
-from sidecars.delivery.outcomes import DeadLetter
+from sidecars.delivery.outcomes import DeadLetter, DeadLetterReason
 from sidecars.delivery.timing import Backoff
 from sidecars.metrics import argocd_agent
 from sidecars.metrics.per_peer import agent_figures, principal_figures
@@ -44,6 +46,9 @@ class Scraped:
 
     def __call__(self, name: str, **labels: str) -> float:
         return self._samples.get((name, frozenset(labels.items())), 0.0)
+
+    def has(self, name: str, **labels: str) -> bool:
+        return (name, frozenset(labels.items())) in self._samples
 
     def sum(self, name: str, **labels: str) -> float:
         """Over all other labels."""
@@ -90,6 +95,21 @@ async def ends() -> AsyncIterator[tuple[EmbeddedStore, EmbeddedStore, Any, Any]]
         processes.connected_agent(workload, pki, name=AGENT, port=principal.port) as agent,
     ):
         yield hub, workload, principal, agent
+
+
+def test_dead_letters_are_counted_from_nought_so_that_the_first_is_an_increase() -> None:
+    found = Scraped(_of_a_new_process())
+    for target in ("application", "appproject", "repository", "other"):
+        for reason in DeadLetterReason:
+            assert found.has("tiphys_sidecars_dead_letters_total", target=target, reason=reason.value)
+
+
+def _of_a_new_process() -> str:
+    code = "import sidecars.mirroring.link; from tiphys import metrics; print(metrics.exposition().decode())"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    return done.stdout
 
 
 async def test_both_ends_count_attempts_and_failures_by_kind_direction_and_agent() -> None:
@@ -233,7 +253,8 @@ class Indifferent(LinkHandler):
 
     async def handle(self, event: Event) -> None: ...
 
-    def interact(self, event: Event) -> None: ...
+    def interact(self, event: Event) -> bool:
+        return False
 
     def unsendable(self, event: Event) -> None: ...
 

@@ -52,6 +52,25 @@ async def test_nonsense_is_acknowledged_and_disturbs_nothing(event: Event) -> No
         assert set(there) == {"agent-a-sample"}
 
 
+async def test_a_go_agent_s_answer_without_destinations_leaves_those_that_are_mirrored() -> None:
+    """Asked for a project, argocd-agent's autonomous agent sends it as to a managed one, without them."""
+    told = project("sample")
+    told["metadata"] |= {"uid": "u", "resourceVersion": "1"}
+    told["spec"]["destinations"] = [{"server": names.IN_CLUSTER_SERVER, "namespace": "shop"}]
+    answer = {**told, "spec": {"sourceRepos": ["*"], "description": "newer"}}
+    async with scripted(Mode.AUTONOMOUS) as (hub, pipe):
+        await acknowledged(pipe, object_event(Message.CREATE, target=Target.PROJECT, obj=told))
+        await until(hub.store, APP_PROJECTS, lambda there: "agent-a-sample" in there)
+        await acknowledged(pipe, object_event(Message.SPEC_UPDATE, target=Target.PROJECT, obj=answer))
+        found = await until(
+            hub.store,
+            APP_PROJECTS,
+            lambda there: there["agent-a-sample"]["spec"].get("description") == "newer",
+        )
+        destination = {"name": "agent-a", "server": "*", "namespace": "shop"}
+        assert found["agent-a-sample"]["spec"]["destinations"] == [destination]
+
+
 @pytest.mark.parametrize("message", [Message.CREATE, Message.SPEC_UPDATE, Message.DELETE])
 async def test_a_managed_agent_has_no_say_in_projects(message: Message) -> None:
     async with scripted(Mode.MANAGED) as (hub, pipe):

@@ -12,7 +12,8 @@ from kube.resources import APP_PROJECTS, APPLICATIONS
 from kube.store import Object
 from sidecars.delivery.outbox import OutboxLimits
 from sidecars.delivery.timing import Budget
-from sidecars.mirroring.link import OVERFLOWS, Runtime
+from sidecars.metrics.links import OVERFLOWS
+from sidecars.mirroring.link import Runtime
 from tests.sidecars.pair_in_memory import (
     ARGOCD,
     OURS,

@@ -1,18 +1,25 @@
 """Replicas of a sidecar: one works, the others wait, and all of them answer."""
 
 import asyncio
+import socket
+
+import pytest
 
 from kube.embedded import EmbeddedStore
+from kube.resources import LEASES
 from sidecars.process.leadership import Leadership, ReplicaOptions
 from tests.sidecars import processes
 from tests.sidecars.pair_in_memory import ARGOCD
 from tests.sidecars.wire.listening_principal import until as eventually
+from tiphys.errors import SurroundingsError
 from tiphys.http_server import HttpPage
 
 
 class Replica:
-    def __init__(self, store: EmbeddedStore, identity: str) -> None:
-        options = ReplicaOptions(health_host="127.0.0.1", health_port=0, metrics_port=0, identity=identity)
+    def __init__(self, store: EmbeddedStore, identity: str, *, health_port: int = 0) -> None:
+        options = ReplicaOptions(
+            health_host="127.0.0.1", health_port=health_port, metrics_port=0, identity=identity
+        )
         self.leadership = Leadership(
             store,
             options,
@@ -54,3 +61,13 @@ async def test_the_second_waits_for_the_first_and_takes_over_when_it_leaves() ->
                 assert figures.endswith("figures_of_work 1\n")
         await eventually(lambda: second.works)
         assert second.leadership.waits == ""
+
+
+async def test_a_port_that_is_taken_ends_a_replica_before_it_asks_for_the_lease() -> None:
+    store = EmbeddedStore(namespaces=[ARGOCD])
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        replica = Replica(store, "first", health_port=taken.getsockname()[1])
+        with pytest.raises(ExceptionGroup) as caught:
+            await replica.run()
+    assert [type(each) for each in caught.value.exceptions] == [SurroundingsError]
+    assert (await store.list(LEASES, namespace=ARGOCD)).items == []

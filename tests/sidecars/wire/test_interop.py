@@ -10,8 +10,9 @@ import pytest
 
 from argocd.agents.vocabulary import Message, Mode, Target
 from certs.key_pair import Material
-from scripts.argocd_agent import BINARY, agent_arguments, free_port, principal_arguments
+from scripts.argocd_agent import BINARY, agent_arguments, principal_arguments
 from scripts.cluster.controlplane import Cluster
+from scripts.ports import free_port
 from sidecars.wire.client.dialer import DialError, DialOptions, connect
 from sidecars.wire.events import AGENT_SOURCE, Event, acknowledgement, message_event
 from sidecars.wire.json_objects import read_object

@@ -39,7 +39,7 @@ FIELDS = {
         "acked_sequence_num 1, taken_bytes 101, word 102, payload 103, held 104"  # from 101 on ours
     ),
     replication_pb2.ReplicationStatus: (
-        "current_sequence_num 1, pending_events 2, last_event_unix 3, connected_replicas 4"
+        "current_sequence_num 1, pending_events 2, last_event_unix 3, connected_replicas 4, report 101"
     ),
     replication_pb2.SnapshotRequest: "since_sequence_num 1",
     replication_pb2.ConfirmMissingResourcesRequest: "agent_name 1, snapshot_sequence_num 2, resources 3",

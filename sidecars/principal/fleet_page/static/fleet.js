@@ -3,8 +3,12 @@
 
 (() => {
   const AGAIN = 5000; // milliseconds, after a connection that was refused or a page that could not be fetched
+  const AFTER_RELOAD = 500; // after the word that the list is another one
   const live = document.getElementById("live");
   let source = null;
+
+  // Not all browsers at once, when all were told the same.
+  const soon = (milliseconds) => milliseconds * (1 + 2 * Math.random());
 
   const fleet = () => document.getElementById("fleet");
 
@@ -48,7 +52,7 @@
       listen();
     } catch {
       say("bad", "the principal does not answer");
-      setTimeout(reload, AGAIN);
+      setTimeout(reload, soon(AGAIN));
     }
   }
 
@@ -57,11 +61,11 @@
     query.set("since", fleet().dataset.stamp);
     source = new EventSource("events?" + query);
     source.addEventListener("fleet", take);
-    source.addEventListener("reload", () => setTimeout(reload, 500));
+    source.addEventListener("reload", () => setTimeout(reload, soon(AFTER_RELOAD)));
     source.onerror = () => {
       say("warn", "not live: trying again");
       source.close();
-      setTimeout(reload, AGAIN);
+      setTimeout(reload, soon(AGAIN));
     };
   }
 

@@ -4,9 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from sidecars.mirroring.drift import UndoneChange
+from sidecars.mirroring.kinds import PROJECT
+from sidecars.mirroring.repeated_drift import WITHIN
 from sidecars.principal.fleet_page.stuck import (
     ADVICE,
-    DRIFT_WITHIN,
     LONGEST_REASON,
     PER_AGENT,
     STUCK,
@@ -20,10 +22,22 @@ from sidecars.principal.fleet_page.stuck import (
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
-def stuck(agent: str = "a", place: str = "a/web", words: str = "no", since: datetime = NOW) -> StuckObject:
+def undone(found: StuckObjects, now: datetime) -> bool:
+    project, meant = {"spec": {"description": "mine"}}, {"spec": {"description": "as told"}}
+    change = UndoneChange(kind=PROJECT, mirror=project, expected=meant)
+    return found.drifted_here("a", change, place="argocd/a-web", now=now)
+
+
+def stuck(
+    agent: str = "a",
+    place: str = "a/web",
+    words: str = "no",
+    since: datetime = NOW,
+    kind: str = "Application",
+) -> StuckObject:
     return StuckObject(
         agent=agent,
-        kind="Application",
+        kind=kind,
         place=place,
         reason=StuckReason.REFUSED_HERE,
         words=words,
@@ -74,20 +88,56 @@ def test_all_agents_together_have_a_bound() -> None:
 
 def test_drift_is_told_when_it_is_undone_for_the_third_time_within_ten_minutes() -> None:
     found = StuckObjects()
-    assert not found.drifted("a", "AppProject", "argocd/a-web", now=NOW)
-    assert not found.drifted("a", "AppProject", "argocd/a-web", now=NOW + timedelta(minutes=1))
-    assert found.drifted("a", "AppProject", "argocd/a-web", now=NOW + timedelta(minutes=2))
+    assert not undone(found, NOW)
+    assert not undone(found, NOW + timedelta(minutes=1))
+    assert undone(found, NOW + timedelta(minutes=2))
     (only,) = found
     assert only.reason is StuckReason.DRIFT
-    assert "3 times" in only.words
-    assert found.calm(now=NOW + DRIFT_WITHIN + timedelta(minutes=1)) == {"a"}
+    assert "3 times, last at 12:02:00 UTC: spec.description." in only.words
+    assert found.calm(now=NOW + WITHIN) == set()
+    assert found.calm(now=NOW + WITHIN + timedelta(minutes=3)) == {"a"}
     assert len(found) == 0
+
+
+def test_drift_that_goes_on_stays_listed_and_counts_on() -> None:
+    found = StuckObjects()
+    for minute in range(60):
+        now = NOW + timedelta(minutes=minute)
+        undone(found, now)
+        assert found.calm(now=now) == set()
+    (only,) = found
+    assert "60 times" in only.words
+    assert only.since == NOW
+
+
+def test_what_gets_through_does_not_end_drift_and_what_is_gone_does() -> None:
+    found = StuckObjects()
+    found.note(stuck(place="argocd/a-web", kind="AppProject"))
+    for _ in range(3):
+        undone(found, NOW)
+    assert found.count("a") == 2
+    assert found.resolve("a", "AppProject", "argocd/a-web")
+    assert [each.reason for each in found] == [StuckReason.DRIFT]
+    assert found.withdrawn("a", "AppProject", "argocd/a-web")
+    assert not found.withdrawn("a", "AppProject", "argocd/a-web")
+    assert len(found) == 0
+
+
+def test_drift_that_was_pushed_out_is_not_looked_for_later() -> None:
+    found = StuckObjects()
+    for _ in range(3):
+        undone(found, NOW)
+    for number in range(PER_AGENT):
+        found.note(stuck(place=f"a/{number}"))
+    assert all(not each.is_drift for each in found)
+    assert found.calm(now=NOW + timedelta(hours=1)) == set()
+    assert found.count("a") == PER_AGENT
 
 
 def test_drift_now_and_then_is_nobodys_business() -> None:
     found = StuckObjects()
     for hour in range(5):
-        assert not found.drifted("a", "AppProject", "argocd/a-web", now=NOW + timedelta(hours=hour))
+        assert not undone(found, NOW + timedelta(hours=hour))
 
 
 @pytest.mark.parametrize(

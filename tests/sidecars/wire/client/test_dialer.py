@@ -18,6 +18,7 @@ from certs.key_pair import Material
 from sidecars.wire.auth.methods import header_method
 from sidecars.wire.auth.passwords import Accounts, Login, PasswordMethod
 from sidecars.wire.auth.tokens import Holder, Tokens
+from sidecars.wire.capabilities import Capabilities
 from sidecars.wire.client.dialer import DialError, connect
 from sidecars.wire.envelopes import decode, encode
 from sidecars.wire.events import AGENT_SOURCE, Event, heartbeat
@@ -51,14 +52,36 @@ async def test_an_agent_connects_and_talks(principal: Principal) -> None:
     async with connected(principal.dialing()) as connection:
         assert connection.me == Holder("agent-1", Mode.MANAGED)
         assert connection.principal.namespace == "argocd"
-        assert connection.extensions == {"batches", "ranges", "requests"}
+        assert connection.extensions == {"batches", "drift", "ranges", "reads", "requests"}
         beat = heartbeat()
         await connection.send(beat)
         assert await principal.recorder.event() == beat
         peer, stream = await principal.recorder.stream()
-        assert peer.announced.extensions == {"batches", "ranges", "requests"}
+        assert peer.announced.extensions == connection.extensions
         await stream.send_many([beat, beat])
         assert [await connection.receive() for _ in range(2)] == [beat, beat]
+
+
+@pytest.mark.parametrize("known", [1, 7])
+async def test_an_epoch_that_begins_during_the_login_is_obeyed_or_refused_like_any_other(
+    principal: Principal, known: int
+) -> None:
+    told: list[Capabilities] = []
+
+    async def admit(announced: Capabilities) -> None:
+        told.append(announced)
+        principal.server.announce(epoch=3, pair="pair-1")
+        if announced.epoch and announced.epoch < known:
+            raise DialError("deposed", code="FAILED_PRECONDITION", hopeless=True)
+
+    dialing = principal.dialing(admit=admit)
+    if known > 3:
+        with pytest.raises(DialError, match="deposed"):
+            await connect(dialing)
+    else:
+        async with connected(dialing) as connection:
+            assert connection.me.agent == "agent-1"
+    assert [(each.epoch, each.pair) for each in told] == [(0, ""), (3, "pair-1")]
 
 
 async def test_compression_is_asked_for_and_given(principal: Principal) -> None:

@@ -52,7 +52,9 @@ async def test_the_version_is_told_to_anybody_with_a_prefix_and_our_extensions(p
     async with principal.channel() as channel:
         call = channel.unary_unary("/versionapi.Version/Version")(b"")
         assert b"argocd-agent-0.9.0" in await call
-        assert dict(await call.initial_metadata())["tiphys-extensions"] == "batches,ranges,requests"
+        assert (
+            dict(await call.initial_metadata())["tiphys-extensions"] == "batches,drift,ranges,reads,requests"
+        )
 
 
 @pytest.mark.parametrize(
