@@ -6,7 +6,7 @@ import re
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,11 @@ from argocd.rules.catalogue import CATALOGUE
 from checks.findings import CheckResult, PlacedFinding
 from checks.manifests import Place
 from tiphys import __version__
+from tiphys.printable import visible
 
 WIDTH = 80
 
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-_UNPRINTABLE = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff"
-    r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # what turns the direction of a line round
-)
 _MOST_RULES = 20
 """Rules that a summary counts; the other forms have everything."""
 _COLOURS = {Action.DENY: "red", Action.WARN: "yellow", Action.AUDIT: "cyan"}
@@ -81,11 +78,6 @@ def remark(told: str) -> None:
     click.echo("\n".join(lines), err=True)
 
 
-def visible(value: str) -> str:
-    """Without what a terminal would obey or XML cannot hold: manifests are written by others."""
-    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", value)
-
-
 def _wrapped(line: str, *, indent: str, more: str | None = None) -> list[str]:
     return textwrap.wrap(
         line,
@@ -135,44 +127,42 @@ def _read_from_files(result: CheckResult) -> dict[str, Any]:
     return {"kinds": dict(sorted(result.kinds.items())), "left_alone": dict(sorted(left.items()))}
 
 
-def as_json(result: CheckResult) -> str:
-    return (
-        json.dumps(
+def as_data(result: CheckResult) -> dict[str, Any]:
+    return {
+        "version": 1,
+        "files": result.files,
+        "objects": result.objects,
+        **(_read_from_files(result) if result.files else {}),
+        "findings": [
             {
-                "version": 1,
-                "files": result.files,
-                "objects": result.objects,
-                **(_read_from_files(result) if result.files else {}),
-                "findings": [
-                    {
-                        "rule": found.rule,
-                        "action": found.action.value,
-                        "file": found.place.file,
-                        "line": found.place.line,
-                        "column": found.place.column,
-                        "object": found.about,
-                        "path": found.path,
-                        "message": found.message,
-                        "hint": found.hint,
-                        "exempted": found.exempted,
-                        "fingerprint": found.fingerprint,
-                    }
-                    for found in result.findings
-                ],
-                "unreadable": [
-                    {
-                        "file": broken.place.file,
-                        "line": broken.place.line,
-                        "column": broken.place.column,
-                        "message": broken.message,
-                    }
-                    for broken in result.unreadable
-                ],
-            },
-            indent=2,
-        )
-        + "\n"
-    )
+                "rule": found.rule,
+                "action": found.action.value,
+                "file": found.place.file,
+                "line": found.place.line,
+                "column": found.place.column,
+                "object": found.about,
+                "path": found.path,
+                "message": found.message,
+                "hint": found.hint,
+                "exempted": found.exempted,
+                "fingerprint": found.fingerprint,
+            }
+            for found in result.findings
+        ],
+        "unreadable": [
+            {
+                "file": broken.place.file,
+                "line": broken.place.line,
+                "column": broken.place.column,
+                "message": broken.message,
+            }
+            for broken in result.unreadable
+        ],
+    }
+
+
+def as_json(result: CheckResult) -> str:
+    return json.dumps(as_data(result), indent=2) + "\n"
 
 
 def sarif(result: CheckResult) -> str:
@@ -352,14 +342,3 @@ def _sentence(found: PlacedFinding) -> str:
     where = f"{found.path}: " if found.path else ""
     hint = f" ({found.hint})" if found.hint else ""
     return visible(f"{found.about}: {where}{found.message}{hint}")
-
-
-FORMATS: dict[str, Callable[[CheckResult], str]] = {
-    "text": text,
-    "json": as_json,
-    "sarif": sarif,
-    "junit": junit,
-    "github": github,
-    "gitlab": gitlab,
-    "markdown": markdown,
-}

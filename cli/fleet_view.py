@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from checks.reports import visible
 from cli.output import JSON, NAME, TEXT, WIDE, YAML, ListColumns, ListRow, show_data
 from sidecars.fleet.agents import Registered, Trouble
 from sidecars.fleet.principal_client import Told
 from sidecars.principal.agent_status import AgentStatus
 from sidecars.wire.auth.blocklist import Blocklist
+from tiphys.printable import visible
 
 UNKNOWN = "-"
 MESSAGE_WIDTH = 60
@@ -20,6 +20,8 @@ COLUMNS = ListColumns(
     ("NAME", "MODE", "CONNECTED", "LAG", "QUEUE", "BLOCKED", "LAST ERROR"),
     ("SECRET", "SERVER", "CERTIFICATE ENDS"),
 )
+PAIR_COLUMNS = ListColumns((*COLUMNS.first, "SIDE", "EPOCH"), COLUMNS.more)
+"""Where the principal is one of a pair."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,13 +43,34 @@ def agent_row(agent: Registered, look: FleetView) -> ListRow:
     shortened = error if len(error) <= MESSAGE_WIDTH else f"{error[: MESSAGE_WIDTH - 1]}…"
     if status is None:
         mode = agent.mode.value if agent.mode else UNKNOWN
-        seen = (mode, UNKNOWN if look.told.problem else "no", UNKNOWN, UNKNOWN)
+        seen = (mode, UNKNOWN if look.told.is_silent else "no", UNKNOWN, UNKNOWN)
     else:
         lag = f"{status.lag_seconds:.1f} s" if status.queue else "0"
         seen = (status.mode, "yes" if status.connected else "no", lag, str(status.queue))
     blocked = "yes" if look.is_blocked(agent) else "no"
     ends = f"{agent.proxy.ends:%Y-%m-%d}" if agent.proxy else UNKNOWN
-    return ListRow(agent.name, (agent.name, *seen, blocked, shortened), (agent.secret, agent.server, ends))
+    side = _side(status, look.told) if look.told.regions else ()
+    cells = (agent.name, *seen, blocked, shortened, *side)
+    return ListRow(agent.name, cells, (agent.secret, agent.server, ends))
+
+
+def columns(told: Told) -> ListColumns:
+    return PAIR_COLUMNS if told.regions else COLUMNS
+
+
+def _side(status: AgentStatus | None, told: Told) -> tuple[str, str]:
+    """Who serves it: the active region where this is another, and this one where it has a stream here."""
+    active = told.active
+    if active is None:
+        return "nobody active", UNKNOWN
+    if active.ours and not (status and status.connected):
+        return UNKNOWN, UNKNOWN
+    return active.name, str(active.epoch)
+
+
+def _side_data(status: AgentStatus | None, told: Told) -> dict[str, Any]:
+    side, epoch = _side(status, told)
+    return {"side": None, "epoch": None} if epoch == UNKNOWN else {"side": side, "epoch": int(epoch)}
 
 
 def status_line(status: AgentStatus | None, told: Told) -> str:
@@ -78,7 +101,7 @@ def registered_data(agent: Registered) -> dict[str, Any]:
 
 def agent_data(agent: Registered, look: FleetView) -> dict[str, Any]:
     status, trouble = look.told.statuses.get(agent.name), look.troubles.get(agent.name)
-    absent = None if look.told.problem else False
+    absent = None if look.told.is_silent else False
     return {
         **registered_data(agent),
         "mode": status.mode if status else registered_data(agent)["mode"],
@@ -87,6 +110,7 @@ def agent_data(agent: Registered, look: FleetView) -> dict[str, Any]:
         "queue": status.queue if status else None,
         "queueBytes": status.queue_bytes if status else None,
         "blocked": look.is_blocked(agent),
+        **(_side_data(status, look.told) if look.told.regions else {}),
         "lastError": (
             {"application": trouble.application, "message": trouble.message, "time": trouble.when}
             if trouble
@@ -116,7 +140,7 @@ def show_changes(look: FleetView, shown: dict[str, Any], *, form: str) -> dict[s
 
 def _show_rows(look: FleetView, changed: Sequence[str], *, form: str, head: bool) -> None:
     """Aligned with the others, which are not shown again."""
-    first, *lines = COLUMNS.lines([agent_row(each, look) for each in look.agents], form)
+    first, *lines = columns(look.told).lines([agent_row(each, look) for each in look.agents], form)
     if head and changed:
         click.echo(first)
     for agent, line in zip(look.agents, lines, strict=True):

@@ -7,9 +7,15 @@ from typing import Any
 
 import click
 
+from tiphys.tables import table
+
 TEXT, WIDE, JSON, YAML, NAME = "text", "wide", "json", "yaml", "name"
 DATA_FORMS = (TEXT, JSON, YAML)
 LIST_FORMS = (TEXT, WIDE, JSON, YAML, NAME)
+
+
+JSON_VERSION = 1
+"""Raised where a key of what is told to programs goes or changes its meaning."""
 
 
 def is_data(form: str) -> bool:
@@ -25,6 +31,13 @@ def show_data(data: Any, form: str) -> None:
         click.echo(yaml.safe_dump(plain(data), sort_keys=False, allow_unicode=True, width=1000), nl=False)
     else:
         click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+
+
+def show(given: dict[str, Any], *, lines: Sequence[str], **told: Any) -> None:
+    if is_data(given["form"]):
+        show_data({"version": JSON_VERSION, **told}, given["form"])
+    else:
+        click.echo("\n".join(lines))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +81,3 @@ def show_list(
         click.echo(line)
     for note in notes:
         click.echo(note, err=form == NAME)
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    everything = [head, *rows]
-    widths = [max(len(row[column]) for row in everything) for column in range(len(head))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in everything
-    ]

@@ -51,6 +51,8 @@ def progress(*texts: str, description: str = "", total: int | None = None) -> It
         TextColumn,
     )
 
-    columns = (SpinnerColumn(), BarColumn(), TaskProgressColumn(), *map(TextColumn, texts)) if texts else ()
+    # No markup: texts name users' objects, and a bracket in a reason is none of rich's.
+    beside = [TextColumn(text, markup=False) for text in texts]
+    columns = (SpinnerColumn(), BarColumn(), TaskProgressColumn(), *beside) if texts else ()
     with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
         yield _ShownAdvance(shown, description=description, total=total)

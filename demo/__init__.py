@@ -1,1 +1,1 @@
-"""`tiphys demo`: everything at work on three clusters, in this process or local."""
+"""`tiphys demo`: everything at work on four clusters, in this process or local."""

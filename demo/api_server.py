@@ -8,12 +8,13 @@ import base64
 import ssl
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 import aiohttp
 import orjson
 
-from kube.embedded import AdmissionRequest, Admitted, EmbeddedStore
+from kube.embedded import Admission, AdmissionRequest, Admitted, EmbeddedStore
 from kube.errors import ApiError, ForbiddenError
 from kube.patches import apply_json_patch
 from kube.resources import MUTATING_WEBHOOKS, NAMESPACES, VALIDATING_WEBHOOKS
@@ -25,10 +26,16 @@ CALL_SECONDS = 10.0
 
 
 class WebhookAdmission:
-    """An `Admission` for `store`; `warned` is told who was warned of what, also by a refusal."""
+    """An `Admission` for `store`; `warned` is told who was warned of what, also by a refusal.
 
-    def __init__(self, store: EmbeddedStore, *, warned: Callable[[str, str], None]) -> None:
+    `policies` are asked after those that change an object, and before those that only judge it.
+    """
+
+    def __init__(
+        self, store: EmbeddedStore, *, policies: Admission, warned: Callable[[str, str], None]
+    ) -> None:
         self._store = store
+        self._policies = policies
         self._warned = warned
 
     async def __call__(self, request: AdmissionRequest) -> Admitted:
@@ -37,6 +44,8 @@ class WebhookAdmission:
         labels = await self._namespace_labels(request.namespace)
         new, changed = request.new, False
         for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
+            if resource is VALIDATING_WEBHOOKS:
+                await self._policies(replace(request, new=new))
             for entry in await self._entries(resource):
                 if not _matches(entry, request, namespace_labels=labels, thing=new or request.old or {}):
                     continue

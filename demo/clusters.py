@@ -1,4 +1,4 @@
-"""The three clusters of the demonstration, and what happens on them told in lines."""
+"""The four clusters of the demonstration, and what happens on them told in lines."""
 
 import asyncio
 import contextlib
@@ -11,6 +11,7 @@ import click
 import yaml
 
 from argocd import names
+from demo.fence import FenceAdmission
 from kube.embedded import EmbeddedStore
 from kube.errors import ApiError
 from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, PODS
@@ -18,9 +19,10 @@ from kube.store import Identity, Object, Resource, Store, WatchEventKind
 from tiphys.errors import SurroundingsError
 
 ARGOCD, TIPHYS, TEAM = names.DEFAULT_NAMESPACE, names.TIPHYS_NAMESPACE, "team-web"
-CONTROL_PLANE, MANAGED, AUTONOMOUS = "control-plane", "prod", "edge"
+CONTROL_PLANE, SECOND_REGION, MANAGED, AUTONOMOUS = "control-plane", "control-plane-2", "prod", "edge"
 NAMESPACES_OF = {
     CONTROL_PLANE: (ARGOCD, TIPHYS, TEAM, MANAGED, AUTONOMOUS),
+    SECOND_REGION: (ARGOCD, TIPHYS, MANAGED, AUTONOMOUS),
     MANAGED: (ARGOCD,),
     AUTONOMOUS: (ARGOCD,),
 }
@@ -74,6 +76,9 @@ class EmbeddedClusters(DemoClusters):
             cluster: EmbeddedStore(namespaces=list(namespaces))
             for cluster, namespaces in NAMESPACES_OF.items()
         }
+        for cluster in (CONTROL_PLANE, SECOND_REGION):
+            store = self._embedded[cluster]
+            store.hooks.admission = FenceAdmission(store)
         super().__init__(self._embedded)
 
     @property

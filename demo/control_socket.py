@@ -7,10 +7,9 @@ import os
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from demo.clusters import ARGOCD, KINDS, DemoClusters
 from kube.errors import ApiError
@@ -20,6 +19,15 @@ from tiphys.errors import SurroundingsError
 ANSWER_SECONDS = 30.0
 # Manifests of a demonstration; a review takes 7 MiB at most.
 REQUEST_LIMIT = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoAnswer:
+    """What was said on the way, what was found, and whether anything was refused."""
+
+    lines: list[str] = field(default_factory=list)
+    objects: list[Object] = field(default_factory=list)
+    failed: bool = False
 
 
 def address() -> Path:
@@ -34,8 +42,8 @@ async def control_socket(clusters: DemoClusters) -> AsyncIterator[bool]:
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 request = json.loads(await reader.readline())
-                lines, failed = await _answer(clusters, request)
-                writer.write(json.dumps({"lines": lines, "failed": failed}).encode() + b"\n")
+                answered = await _answer(clusters, request)
+                writer.write(json.dumps(asdict(answered)).encode() + b"\n")
                 await writer.drain()
         except (OSError, TimeoutError, ValueError, LookupError):
             return
@@ -65,7 +73,7 @@ async def _answered(path: Path) -> bool:
     return True
 
 
-async def _answer(clusters: DemoClusters, request: dict[str, Any]) -> tuple[list[str], bool]:
+async def _answer(clusters: DemoClusters, request: dict[str, Any]) -> DemoAnswer:
     cluster = request["cluster"]
     if "apply" in request:
         lines: list[str] = []
@@ -76,17 +84,17 @@ async def _answer(clusters: DemoClusters, request: dict[str, Any]) -> tuple[list
             failed = failed or stored is None
             if stored is not None:
                 lines.append(f"{thing['kind'].lower()}/{thing['metadata']['name']} stored on {cluster}")
-        return lines, failed
+        return DemoAnswer(lines=lines, failed=failed)
     resource, store = KINDS[request["get"]], clusters.stores[cluster]
     namespace = request["namespace"] or ARGOCD
     if request["name"]:
         try:
             found = await store.get(resource, name=request["name"], namespace=namespace)
         except ApiError as error:
-            return [str(error)], True
-        return yaml.safe_dump(_without_fields(found), sort_keys=False).splitlines(), False
+            return DemoAnswer(lines=[str(error)], failed=True)
+        return DemoAnswer(objects=[_without_fields(found)])
     page = await store.list(resource, namespace=namespace)
-    return [item["metadata"]["name"] for item in page.items], False
+    return DemoAnswer(objects=[_without_fields(item) for item in page.items])
 
 
 def _without_fields(thing: Object) -> Object:
@@ -94,8 +102,7 @@ def _without_fields(thing: Object) -> Object:
     return {**thing, "metadata": metadata}
 
 
-async def ask(request: dict[str, Any]) -> tuple[list[str], bool]:
-    """Lines to print, and whether anything was refused."""
+async def ask(request: dict[str, Any]) -> DemoAnswer:
     with contextlib.suppress(OSError, TimeoutError, ValueError):
         async with asyncio.timeout(ANSWER_SECONDS):
             reader, writer = await asyncio.open_unix_connection(address(), limit=REQUEST_LIMIT)
@@ -105,5 +112,5 @@ async def ask(request: dict[str, Any]) -> tuple[list[str], bool]:
                 told = json.loads(await reader.readline())
             finally:
                 writer.close()
-            return told["lines"], told["failed"]
+            return DemoAnswer(**told)
     raise SurroundingsError("no demonstration answers: start `tiphys demo` in another terminal first")

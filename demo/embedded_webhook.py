@@ -90,12 +90,14 @@ async def embedded_webhook(
     try:
         async with reviews:
             await register_when_ready(store, registration)
-            store.hooks.admission = WebhookAdmission(store, warned=clusters.warned)
+            policies = store.hooks.admission
+            assert policies is not None, "a cluster of a pair is fenced"
+            store.hooks.admission = WebhookAdmission(store, policies=policies, warned=clusters.warned)
             with _Pages(keeper, cluster_state, registration) as address:
                 try:
                     yield DemoWebhook(address, caught_up)
                 finally:
-                    store.hooks.admission = None
+                    store.hooks.admission = policies
     finally:
         await application.stop()
 

@@ -1,4 +1,4 @@
-"""Three real API servers on this machine, started by scripts/cluster of a source checkout and set up as manifests/ says."""
+"""Four real API servers on this machine, started by scripts/cluster of a source checkout and set up as manifests/ says."""
 
 import asyncio
 import json
@@ -19,6 +19,7 @@ from demo.clusters import (
     DEVELOPER,
     MANAGED,
     NAMESPACES_OF,
+    SECOND_REGION,
     TEAM,
     DemoClusters,
 )
@@ -30,9 +31,15 @@ from tiphys.errors import CallError, SurroundingsError
 
 ROOT = Path(__file__).parents[1]
 CLUSTER_SCRIPT = ROOT / "scripts" / "cluster" / "__main__.py"
-OVERLAYS = {CONTROL_PLANE: "control-plane", MANAGED: "workload-managed", AUTONOMOUS: "workload-autonomous"}
+OVERLAYS = {
+    # The first region's is the same but for a flag of a Deployment, which nothing runs here.
+    CONTROL_PLANE: "standby",
+    SECOND_REGION: "standby",
+    MANAGED: "workload-managed",
+    AUTONOMOUS: "workload-autonomous",
+}
 ARGOCD_PARTS = {CONTROL_PLANE: "hub", MANAGED: "workload"}
-"""What of Argo CD runs where, as scripts/cluster calls it; the third cluster's has nothing to do in the story."""
+"""What of Argo CD runs where, as scripts/cluster calls it; the others' has nothing to do in the story."""
 END_SECONDS = 15.0
 CLUSTER_ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
 CLUSTER_ROLE_BINDINGS = Resource(
@@ -86,7 +93,7 @@ def check_source_checkout() -> None:
 
 @asynccontextmanager
 async def local_clusters(folder: Path, *, argocd: bool) -> AsyncIterator[LocalClusters]:
-    """All three with the accounts, rights and settings of manifests/; gone at the end. A real Argo CD runs on two."""
+    """All four with the accounts, rights and settings of manifests/; gone at the end. A real Argo CD runs on two."""
     async with AsyncExitStack() as stack:
         processes: list[Process] = []
         stack.push_async_callback(_end_all, processes)

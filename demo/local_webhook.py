@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import socket
 import sys
 import urllib.request
 from asyncio.subprocess import Process
@@ -16,6 +15,7 @@ import yaml
 from demo.clusters import CONTROL_PLANE, TIPHYS
 from demo.embedded_webhook import PAUSE_SECONDS, DemoWebhook, register_when_ready
 from demo.local_clusters import LocalClusters, end_process, start_process
+from demo.ports import free_port
 from kube.store import Store
 from tiphys.errors import SurroundingsError
 from webhook.registration.status import status
@@ -32,7 +32,7 @@ async def local_webhook(clusters: LocalClusters, *, folder: Path) -> AsyncIterat
     store = clusters.stores[CONTROL_PLANE]
     kubeconfig = folder / "webhook.kubeconfig"
     _act_as(ACCOUNT, clusters.servers[CONTROL_PLANE].kubeconfig, kubeconfig)
-    reviews, probes, pages = _free_port(), _free_port(), _free_port()
+    reviews, probes, pages = free_port(), free_port(), free_port()
     log = folder / "webhook.log"
     with log.open("wb") as words:
         process = await start_process(
@@ -63,11 +63,6 @@ def _act_as(user: str, source: Path, target: Path) -> None:
     config["users"][0]["user"]["as"] = user
     target.touch(mode=0o600)
     target.write_text(yaml.safe_dump(config))
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 async def _ready(process: Process, url: str, *, log: Path) -> None:

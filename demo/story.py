@@ -24,6 +24,7 @@ from demo.clusters import (
     tell,
 )
 from demo.embedded_webhook import DemoWebhook
+from demo.pair_story import PairStory
 from demo.sidecars import DemoFleet
 from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, NAMESPACES
 from kube.store import Identity, Object, PatchKind
@@ -74,6 +75,7 @@ class Story:
             self._a_copied_id,
             self._two_installations,
             self._a_sidecar,
+            *PairStory(self._clusters, self._fleet, title=self._title, web=_web).steps,
         ]
         if self._repository:
             steps.append(self._an_application)
@@ -140,7 +142,7 @@ class Story:
 
     async def _an_agent_away_and_back(self) -> None:
         self._title(f"{MANAGED} goes away; the project changes; {MANAGED} comes back and has the newest.")
-        await self._fleet.stop(MANAGED)
+        await self._fleet.stop_agent(MANAGED)
         for text in ("first", "second"):
             await self._apply(_web(description=text))
         await self._fleet.start_agent(MANAGED, mode=Mode.MANAGED)

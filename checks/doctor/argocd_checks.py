@@ -18,6 +18,7 @@ from kube.resources import APP_PROJECTS, CONFIG_MAPS, DEPLOYMENTS, SECRETS
 from kube.secrets import decoded_data
 from kube.store import Object
 from sidecars.fleet.agents import Fleet
+from webhook.registration.status import open_namespaces
 
 KINDS = "argocd/crds"
 SETTINGS = "argocd/settings"
@@ -55,7 +56,9 @@ async def _version(examined: Examined) -> Diagnosis:
     if any(version != judged for version in versions):
         told = " and ".join(".".join(map(str, version)) for version in versions)
         meant = ".".join(map(str, judged))
-        return warning(
+        # The next minor release adds; another major one has other defaults, that of tracking among them.
+        diagnose = warning if all(version[0] == judged[0] for version in versions) else error
+        return diagnose(
             f"Argo CD is {told}, and rules judge as {meant} would",
             remedy=f'write `argocd: {{version: "{".".join(map(str, versions[-1]))}"}}` in ConfigMap'
             f" {examined.options.namespace}/{names.TIPHYS_CONFIG_MAP}",
@@ -137,13 +140,13 @@ async def _application_namespaces(examined: Examined) -> Diagnosis:
             f"argocd-server shows no Application of {some(unseen)}: {parameters} does not have their namespaces",
             remedy=f"add them there, separated by commas, and restart Argo CD: {','.join(unseen)}",
         )
-    if await examined.has(InstalledPart.WEBHOOK):
-        known = {examined.options.argocd_namespace, *examined.options.application_namespaces}
-        if others := [each for each in enabled if each not in known]:
-            return warning(
-                f"Argo CD takes Applications in {some(others)}, where Tiphys fails open",
-                remedy="start the webhook, `register` and this command with --application-namespace for each",
-            )
+    if await examined.has(InstalledPart.WEBHOOK) and (
+        others := await open_namespaces(examined.store, examined.registration, enabled)
+    ):
+        return warning(
+            f"Argo CD takes Applications in {some(others)}, where Tiphys fails open",
+            remedy="start the webhook, `register` and this command with --application-namespace for each",
+        )
     return ok(", ".join(enabled) or "Argo CD's own alone")
 
 
@@ -162,7 +165,7 @@ async def _clusters(examined: Examined) -> Diagnosis:
     problems = [*_doubled(secrets), *(line for secret in secrets for line in _agent_problems(secret))]
     if problems:
         return error(
-            some(problems), remedy="mend the Secret, or `tiphys agents remove` and `create` the agent anew"
+            some(problems), remedy="correct the Secret, or `tiphys agents remove` and `create` the agent anew"
         )
     return ok(counted(len(secrets), "cluster"))
 

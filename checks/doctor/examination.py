@@ -1,9 +1,11 @@
 """All checks in order, each as soon as it is known; with patience until it is well."""
 
 import asyncio
+import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from checks.doctor import (
     agent_checks,
@@ -59,30 +61,56 @@ async def examine(
     for section in BEFORE_INSTALLATION if before_installation else INSTALLED:
         if cluster_checks.REACHABLE in failed:
             return
-        if section.applies is not None and not await section.applies(examined):
+        if section is argocd_checks.SECTION:
+            with contextlib.suppress(
+                TiphysError
+            ):  # whoever may not read Deployments is told so where that matters
+                await examined.learn()
+        there = await _whether_there(examined, section, deadline=deadline)
+        if there is False:
             continue
         for check in section.checks:
             if not failed.isdisjoint(check.needs):
                 failed.add(check.id)
                 continue
-            diagnosis = await _looked(examined, check, deadline=deadline)
+            diagnosis = (
+                there if isinstance(there, Diagnosis) else await _looked(examined, check, deadline=deadline)
+            )
             if diagnosis.health is CheckHealth.ERROR:
                 failed.add(check.id)
             yield Examination(section, check, diagnosis)
 
 
+async def _whether_there(examined: Examined, section: DoctorSection, *, deadline: float) -> bool | Diagnosis:
+    """Or why that is not known, which is then said of every line of the section."""
+    applies = section.applies
+    return True if applies is None else await _patiently(lambda: applies(examined), deadline=deadline)
+
+
 async def _looked(examined: Examined, check: DoctorCheck, *, deadline: float) -> Diagnosis:
+    return await _patiently(lambda: check.look(examined), deadline=deadline)
+
+
+Answer = TypeVar("Answer")
+
+
+async def _patiently(question: Callable[[], Awaitable[Answer]], *, deadline: float) -> Answer | Diagnosis:
     while True:
-        diagnosis = await look(examined, check)
-        if diagnosis.health is not CheckHealth.ERROR or time.monotonic() >= deadline:
-            return diagnosis
+        answer = await _answered(question)
+        red = isinstance(answer, Diagnosis) and answer.health is CheckHealth.ERROR
+        if not red or time.monotonic() >= deadline:
+            return answer
         await asyncio.sleep(min(PAUSE_SECONDS, max(deadline - time.monotonic(), 0.0)))
 
 
 async def look(examined: Examined, check: DoctorCheck) -> Diagnosis:
+    return await _answered(lambda: check.look(examined))
+
+
+async def _answered(question: Callable[[], Awaitable[Answer]]) -> Answer | Diagnosis:
     try:
         async with asyncio.timeout(CHECK_SECONDS):
-            return await check.look(examined)
+            return await question()
     except ForbiddenError as refusal:
         return warning(f"not looked at: {refusal}", remedy="ask as a cluster admin")
     except TiphysError as problem:

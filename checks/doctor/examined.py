@@ -1,7 +1,7 @@
 """What is examined: a cluster, where in it Tiphys and Argo CD are, and what is asked for more than once."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
@@ -78,6 +78,12 @@ class Examined:
             self.store, DEPLOYMENTS, name=part.object_name, namespace=self.namespace_of(part)
         )
 
+    async def learn(self) -> None:
+        """The webhook's Deployment may name more namespaces of Applications than this command was given."""
+        told = flags(await self.deployment(InstalledPart.WEBHOOK), "--application-namespace")
+        known = sorted({*self.options.application_namespaces, *told})
+        self.options = replace(self.options, application_namespaces=tuple(known))
+
     async def configuration(self) -> tuple[Configuration, list[str]]:
         """Tiphys's own, and what is wrong with it."""
         problems: list[str] = []
@@ -107,12 +113,17 @@ def is_paired(deployment: Object | None) -> bool:
     return not {"--ha-enabled", "--ha-enabled=true"}.isdisjoint(container_words(deployment))
 
 
-def flag(deployment: Object | None, name: str) -> str:
-    """What a Deployment gives a flag, written as `--name=value` or in two words; the last counts."""
-    words, found = list(container_words(deployment)), ""
+def flags(deployment: Object | None, name: str) -> list[str]:
+    """Whatever a Deployment gives a flag, written as `--name=value` or in two words."""
+    words, found = list(container_words(deployment)), []
     for index, word in enumerate(words):
         if word.startswith(f"{name}="):
-            found = word.partition("=")[2]
+            found.append(word.partition("=")[2])
         elif word == name and index + 1 < len(words):
-            found = words[index + 1]
+            found.append(words[index + 1])
     return found
+
+
+def flag(deployment: Object | None, name: str) -> str:
+    """The last counts."""
+    return next(reversed(flags(deployment, name)), "")

@@ -50,7 +50,7 @@ async def _record(examined: Examined) -> Diagnosis:
     if record.role is HaRole.PROMOTING:
         return error(
             f"a promotion to epoch {record.epoch} has not ended: nobody is served",
-            remedy="tiphys ha status, then `tiphys ha promote` or `tiphys ha resume`",
+            remedy="tiphys ha status, then `tiphys ha promote`, or `tiphys ha demote` to take it back",
         )
     return ok(f"{record.role.value}, epoch {record.epoch}, the peer's is {record.peer_epoch}")
 

@@ -94,11 +94,19 @@ async def _argocd_server(examined: Examined) -> Diagnosis:
     server = await queries.find(
         examined.store, DEPLOYMENTS, name=names.ARGOCD_SERVER, namespace=examined.options.argocd_namespace
     )
-    if server is None or _without_redis_proxy(await examined.deployment(PART)):
-        return ok("it is not here" if server is None else "the proxy is switched off")
+    if server is None:
+        return ok("it is not here")
     told = reading.text(await examined.config_map(names.ARGOCD_CMD_PARAMS_CM), "data", "redis.server")
     asked = flag(server, "--redis") or told or "its own Redis"
-    if not asked.startswith(names.REDIS_PROXY_SERVICE):
+    asks_proxy = asked.startswith(names.REDIS_PROXY_SERVICE)
+    if _without_redis_proxy(await examined.deployment(PART)):
+        if asks_proxy:
+            return error(
+                f"argocd-server asks {asked}, and the principal has --disable-redis-proxy: nobody answers",
+                remedy="start the principal without that flag, or argocd-server with its own Redis",
+            )
+        return ok("the proxy is switched off")
+    if not asks_proxy:
         return warning(
             f"argocd-server asks {asked}, so it shows no resource trees of agents' Applications",
             remedy=f"start argocd-server with --redis={names.REDIS_PROXY_SERVICE}:6379 and its TLS (docs: live resources)",

@@ -53,13 +53,19 @@ def _manifests() -> dict[str, dict[str, list[Any]]]:
 
 def granted(variant: str, options: DoctorOptions) -> list[AccessRight]:
     """By the manifests, in the namespaces of this installation."""
-    namespaces = {"cluster": "", "tiphys": options.namespace, "argocd": options.argocd_namespace}
+    namespaces = {
+        "cluster": ("",),
+        "tiphys": (options.namespace,),
+        "argocd": (options.argocd_namespace,),
+        "applications": options.application_namespaces,
+    }
     return sorted(
         {
             right
             for scope, rules in _manifests()[variant].items()
             for rule in rules
-            for right in _rights(rule, namespaces[scope])
+            for namespace in namespaces[scope]
+            for right in _rights(rule, namespace)
         }
     )
 

@@ -112,7 +112,8 @@ async def _configuration(examined: Examined) -> Diagnosis:
     where = f"ConfigMap {examined.options.namespace}/{names.TIPHYS_CONFIG_MAP}"
     if problems:
         return error(
-            f"{where}: {some(problems)}", remedy="mend it: until then the last good one is used, or defaults"
+            f"{where}: {some(problems)}",
+            remedy="correct it: until then the last good one is used, or defaults",
         )
     if found.enforcement is Enforcement.WARN:
         return warning(

@@ -44,7 +44,6 @@ UNUSED = (
     ("tls-max-version", "TLS_MAX_VERSION"),
     ("tls-ciphersuites", "TLS_CIPHERSUITES"),
     ("enable-websocket", "ENABLE_WEBSOCKET"),
-    ("cache-refresh-interval", "CACHE_REFRESH_INTERVAL"),
     ("informer-sync-timeout", "INFORMER_SYNC_TIMEOUT"),
     ("otlp-address", "OTLP_ADDRESS"),
     ("otlp-insecure", "OTLP_INSECURE"),
@@ -91,6 +90,12 @@ OPTIONS = combined(
     ),
     FLAGS.option(
         "--heartbeat-interval", type=settings.DURATION, default="0", help="Between heartbeats; 0: none."
+    ),
+    FLAGS.option(
+        "--cache-refresh-interval",
+        type=settings.DURATION,
+        default="10s",
+        help="Between two looks at what Argo CD counted of this cluster, for the control plane.",
     ),
     FLAGS.option("--metrics-port", default=8181, help="The port of /metrics; 0: none."),
     FLAGS.option(
@@ -227,6 +232,7 @@ def serving(store: Store, given: dict[str, Any]) -> AgentOptions:
             label_selector=given["label_selector"],
             status_seconds=given["buffer_informer_event_interval"],
             heartbeat_seconds=given["heartbeat_interval"],
+            cache_refresh_seconds=given["cache_refresh_interval"],
             compare_seconds=given["compare_interval"],
             resource_proxy=given["enable_resource_proxy"],
             resource_proxy_namespaces=given["resource_proxy_namespaces"],

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,11 @@ from argocd.agents.vocabulary import Mode
 from certs.authority import KeyType
 from cli.completion import complete_agents
 from cli.fleet_view import (
-    COLUMNS,
     UNKNOWN,
     FleetView,
     agent_data,
     agent_row,
+    columns,
     registered_data,
     show_changes,
     status_line,
@@ -28,7 +29,6 @@ from cli.options import combined, format_option
 from cli.options.agent_joining import check_joining, is_joining, joining_options, print_joining
 from cli.options.cluster import ask, cluster_options
 from cli.options.fleet import (
-    JSON_VERSION,
     KEY_TYPE,
     certificate_lines,
     certificate_told,
@@ -37,16 +37,16 @@ from cli.options.fleet import (
     fleet_options,
     now,
     on_principal,
-    show,
 )
 from cli.options.principal_pages import principal_page_options
-from cli.output import show_list
+from cli.output import JSON_VERSION, show, show_list
 from kube.errors import UnavailableError
 from kube.live import LiveStore
 from sidecars.fleet.agents import Fleet, Registered, Trouble, fingerprint_of, forget_epochs
 from sidecars.fleet.pki import LEAF_LIFETIME
 from sidecars.fleet.principal_client import NOBODY, ask_principal
 from sidecars.wire.auth.blocklist import Blocklist
+from tiphys.command_group import CommandGroup
 from tiphys.errors import CallError
 
 # Often enough for somebody who looks on.
@@ -57,7 +57,7 @@ TROUBLE_TURNS = 15
 agent_argument = click.argument("agent", shell_complete=complete_agents)
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def command() -> None:
     """The agents that a principal knows by their cluster Secrets."""
 
@@ -126,18 +126,23 @@ def list_command(*, watch: bool, **given: Any) -> None:
         return
     look = on_principal(given, lambda store: _look(store, given))
     problem = look.told.problem
+    notes = [f"the principal did not answer, so {UNKNOWN} stands for unknown: {problem}"] if problem else []
+    if look.told.regions and look.told.is_silent:
+        notes.append("this principal is not active: ask the other for connections, lag and queues")
     show_list(
-        COLUMNS,
+        columns(look.told),
         [agent_row(each, look) for each in look.agents],
         form=given["form"],
         empty=f"no agents in {given['principal_namespace']}: `tiphys agents create AGENT` makes one",
-        notes=[f"the principal did not answer, so {UNKNOWN} stands for unknown: {problem}"]
-        if problem
-        else [],
+        notes=notes,
         told={
             "version": JSON_VERSION,
             "agents": [agent_data(each, look) for each in look.agents],
-            "principal": {"source": look.told.source, "problem": problem},
+            "principal": {
+                "source": look.told.source,
+                "problem": problem,
+                **({"regions": [asdict(each) for each in look.told.regions]} if look.told.regions else {}),
+            },
         },
     )
 

@@ -28,7 +28,8 @@ from checks.files.search import Search, is_inside, roots_of
 from checks.findings import CheckResult, PlacedFinding
 from checks.known_objects import KnownObjects
 from checks.manifests import Place, Unreadable
-from checks.reports import FORMATS, remark, text, visible
+from checks.report_forms import written
+from checks.reports import remark
 from cli.options import configuration_option
 from cli.options.checks import (
     end_with,
@@ -43,6 +44,7 @@ from cli.options.checks import (
 )
 from cli.options.cluster import ask, optional_cluster_options
 from cli.progress import progress
+from tiphys.printable import visible
 
 MOST_NOTES = 20
 """Lines about what was passed over; the summary counts all."""
@@ -135,8 +137,7 @@ def command(
         result = without_known(result, baseline)
     if quiet:
         result = replace(result, findings=result.failing(fail_on=Action(fail_on)))
-    report = text(result, quiet=quiet) if form == "text" else FORMATS[form](result)
-    write_report(report, output)
+    write_report(written(result, form, quiet=quiet), output)
     end_with(result, fail_on=fail_on)
 
 
@@ -199,10 +200,10 @@ def _mend(result: CheckResult, roots: Sequence[str], *, really: bool, aside: boo
         try:
             before, after, edits = fixed(file, findings)
         except UnreadableError as error:
-            remark(f"{file}: not mended: {error}")
+            remark(f"{file}: not fixed: {error}")
             continue
         if edits and not any(is_inside(whole, root) for root in roots):
-            remark(f"{file}: not mended: it is a link that leads out of what was given")
+            remark(f"{file}: not fixed: it is a link that leads out of what was given")
             continue
         made += edits
         if edits and really:
@@ -213,6 +214,6 @@ def _mend(result: CheckResult, roots: Sequence[str], *, really: bool, aside: boo
             # Exact where a program may apply it, harmless where a terminal would obey it.
             click.echo(visible(shown) if stream.isatty() else shown, nl=False, err=aside)
     if made:
-        said = "mended" if really else "can be mended: --yes does it"
+        said = "fixed" if really else "can be fixed: --yes does it"
         click.echo(f"{made} place{'s' if made != 1 else ''} {said}", err=True)
     return bool(made) and really

@@ -1,4 +1,4 @@
-"""`tiphys demo`: the webhook, a principal and two agents at work, on three clusters inside this process or real ones."""
+"""`tiphys demo`: the webhook, two principals and two agents at work, on four clusters inside this process or real ones."""
 
 import asyncio
 import contextlib
@@ -8,9 +8,13 @@ from typing import Any, TextIO
 import click
 
 from checks.files.content import FILE_LIMIT
+from cli.options import format_option
+from cli.output import JSON, LIST_FORMS, TEXT, YAML, ListColumns, ListRow, show_data, show_list
 from demo.clusters import CONTROL_PLANE, KINDS, NAMESPACES_OF
 from demo.control_socket import ask
+from kube.store import Object
 from tiphys import logs, safe_yaml
+from tiphys.command_group import CommandGroup
 from tiphys.errors import CallError
 from tiphys.running import run
 
@@ -18,16 +22,17 @@ from tiphys.running import run
 LEAVE_SECONDS, LEAVE_CLUSTERS_SECONDS = 10.0, 25.0
 FAREWELL = "The demonstration has ended; it leaves nothing behind."
 
+COLUMNS = ListColumns(("NAME", "CREATED"), ("NAMESPACE", "UID"))
 CLUSTER = click.option(
     "--cluster",
     type=click.Choice(list(NAMESPACES_OF)),
     default=CONTROL_PLANE,
     show_default=True,
-    help="Which of the three.",
+    help="Which of the four.",
 )
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @click.option("--once", is_flag=True, help="End after the story instead of waiting for Ctrl-C.")
 @click.option(
     "--cluster",
@@ -96,14 +101,32 @@ def apply_command(file: TextIO, cluster: str) -> None:
 @click.argument("name", default="")
 @click.option("--namespace", "-n", default="", help="Instead of argocd.")
 @CLUSTER
-def get_command(kind: str, name: str, namespace: str, cluster: str) -> None:
-    """Show what a cluster of the demonstration that is running has."""
-    _ask({"cluster": cluster, "get": kind, "name": name, "namespace": namespace})
+@format_option(LIST_FORMS)
+def get_command(kind: str, name: str, namespace: str, cluster: str, form: str) -> None:
+    """Show what a cluster of the demonstration that is running has: a list, or the one NAME."""
+    objects = _ask({"cluster": cluster, "get": kind, "name": name, "namespace": namespace})
+    if name and form in {TEXT, YAML, JSON}:
+        show_data(objects[0], JSON if form == JSON else YAML)
+        return
+    show_list(
+        COLUMNS,
+        [_row(thing) for thing in objects],
+        form=form,
+        empty=f"no {kind} on {cluster}",
+        told=objects,
+    )
 
 
-def _ask(request: dict[str, Any]) -> None:
-    lines, failed = asyncio.run(ask(request))
-    for line in lines:
+def _row(thing: Object) -> ListRow:
+    metadata = thing["metadata"]
+    cells = (metadata["name"], metadata.get("creationTimestamp", ""))
+    return ListRow(metadata["name"], cells, (metadata.get("namespace", ""), metadata.get("uid", "")))
+
+
+def _ask(request: dict[str, Any]) -> list[Object]:
+    answer = asyncio.run(ask(request))
+    for line in answer.lines:
         click.echo(line)
-    if failed:
+    if answer.failed:
         raise click.exceptions.Exit(1)
+    return answer.objects

@@ -9,16 +9,16 @@ from checks.doctor.cluster_checks import REACHABLE
 from checks.doctor.diagnosis import CheckHealth
 from checks.doctor.examination import Examination, examine
 from checks.doctor.examined import DoctorOptions, Examined
-from checks.reports import visible
 from cli.options import format_option
 from cli.options.cluster import ask, cluster_options
 from cli.options.namespaces import namespace_options
 from cli.options.principal_pages import principal_page_options
-from cli.output import TEXT, is_data, show_data
+from cli.output import JSON_VERSION, LIST_FORMS, TEXT, ListColumns, ListRow, show_list
 from kube.live import LiveStore
 from tiphys import settings
+from tiphys.printable import visible
 
-JSON_VERSION = 1
+COLUMNS = ListColumns(("CHECK", "HEALTH", "SECTION", "TITLE", "MESSAGE", "TO DO"))
 MARKS = {
     CheckHealth.OK: click.style("√", fg="green"),
     CheckHealth.WARNING: click.style("‼", fg="yellow"),
@@ -50,18 +50,20 @@ MARKS = {
 )
 @click.option("--health-url", default="", help="Its /healthz.  [default: through the API server]")
 @cluster_options
-@format_option()
+@format_option(
+    LIST_FORMS, text="For people or for programs; wide is a table, name has the ids of the checks."
+)
 def command(*, pre: bool, wait: float, form: str, **given: Any) -> None:
-    """Look at an installation line by line: is it well, and what to do where it is not.
+    """Check an installation line by line, and say what to do where something is wrong.
 
     Ends with 0 if nothing is red, 1 if something is, 2 if the API server cannot be asked.
     """
     found = ask(given, lambda store: _examine(store, given, pre=pre, wait=wait, told=form == TEXT))
     counts = Counter(each.diagnosis.health for each in found)
-    if is_data(form):
-        show_data(_told(found), form)
-    else:
+    if form == TEXT:
         click.echo("\n" + ", ".join(f"{counts[health]} {MARKS[health]}" for health in CheckHealth))
+    else:
+        show_list(COLUMNS, [_row(each) for each in found], form=form, empty="no checks", told=_told(found))
     if found[0].check.id == REACHABLE and found[0].diagnosis.health is CheckHealth.ERROR:
         raise click.exceptions.Exit(2)
     if counts[CheckHealth.ERROR]:
@@ -105,6 +107,13 @@ def _show(examination: Examination) -> None:
     click.echo(f"{MARKS[diagnosis.health]} {check.title} [{check.id}]")
     click.echo(f"    {message}")
     click.echo(f"    to do: {visible(diagnosis.remedy)}")
+
+
+def _row(examination: Examination) -> ListRow:
+    check, diagnosis = examination.check, examination.diagnosis
+    told = (examination.section.title, check.title, diagnosis.message, diagnosis.remedy)
+    cells = [visible(each).replace("\n", " ") or "-" for each in told]
+    return ListRow(check.id, (check.id, diagnosis.health.value, *cells))
 
 
 def _told(found: list[Examination]) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from cli.options.explained_objects import (
 )
 from cli.options.principal_pages import principal_page_options
 from cli.output import LIST_FORMS, NAME, WIDE
+from tiphys.command_group import CommandGroup
 from tiphys.errors import CallError
 
 
@@ -38,7 +39,7 @@ def _missing_objects_named() -> Iterator[None]:
         raise CallError(str(error)) from error
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def command() -> None:
     """Answer "why?": from files (-f) or a cluster, as text or JSON."""
 

@@ -3,6 +3,7 @@
 import asyncio
 import getpass
 import socket
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,17 +13,23 @@ import sidecars.wire  # noqa: F401  isort: skip - grpc reads its ciphers when it
 import click
 
 from certs.key_pair import KeyPair, Material
-from cli.explanations.ha_status import status_lines
+from cli.explanations.ha_status import HELD_COLUMNS, first_sync, held_rows, not_in_step, status_lines
 from cli.options import combined, format_option
-from cli.options.fleet import show
+from cli.output import LIST_FORMS, NAME, WIDE, is_data, show, show_list
+from cli.progress import progress
 from sidecars.fleet.ha_client import HaClient
 from sidecars.wire.generated import hacontrol_pb2
+from tiphys import settings
+from tiphys.command_group import CommandGroup
 from tiphys.errors import CallError, SurroundingsError
+from tiphys.printable import visible
 
 T = TypeVar("T")
+# Often enough for somebody who looks on.
+PAUSE_SECONDS = 0.5
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
-ha_options = combined(
+principal_options = combined(
     click.option(
         "--address",
         "-a",
@@ -34,28 +41,77 @@ ha_options = combined(
     click.option("--tls-cert", type=FILE, help="A certificate that --ha-admin-auth lets in."),
     click.option("--tls-key", type=FILE, help="Its key."),
     click.option("--tls-ca", type=FILE, help="The authority of the principal's certificate."),
-    format_option(text="For people or for programs."),
 )
+ha_options = combined(principal_options, format_option())
 REASON = click.option("--reason", default="", help="Why; it is kept in the audit trail.")
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def command() -> None:
     """A pair of principals: one active, one that follows. Nobody promotes itself; you do.
 
-    Exit code 1: the principal refused and said why; 2: it could not be asked.
+    Exit code 1: the principal refused and said why, nothing has changed; 2: it could not be asked; 3: it may have
+    happened, look at both sides.
     """
 
 
+class NotInStepError(SurroundingsError):
+    """The pair was given time, and it was not enough."""
+
+    exit_code = 1
+
+
 @command.command("status")
-@ha_options
+@principal_options
+@format_option(LIST_FORMS, text="For people or for programs; wide and name list what is held.")
 @click.option("--held", is_flag=True, help="List what is held back since a promotion.")
-def status_command(**given: Any) -> None:
+@click.option(
+    "--wait",
+    type=settings.DURATION,
+    default="0",
+    help="How long to look again, such as 10m, until both sides are in step; ends with 1 where they are not.",
+)
+def status_command(*, held: bool, wait: float, **given: Any) -> None:
     """Both sides: state, epoch, lag, digests, who is connected, what is held."""
-    told = _ask(given, HaClient.status)
-    if not given["held"]:
+    form = given["form"]
+    if form in {WIDE, NAME} and not held:
+        raise CallError(f"-o {form} is a form of lists: say --held too")
+    told = _ask(given, lambda client: _in_step(client, seconds=wait) if wait else client.status())
+    _show_status(told, given, held=held)
+    if wait and (why := not_in_step(told)):
+        raise NotInStepError(f"the pair is not in step: {why}")
+
+
+def _show_status(told: dict[str, Any], given: dict[str, Any], *, held: bool) -> None:
+    form = given["form"]
+    if form in {WIDE, NAME}:
+        rows = held_rows(told)
+        show_list(HELD_COLUMNS, rows, form=form, empty="nothing is held back", told=told)
+        return
+    if not held:
         told.pop("held", None)
     show(given, lines=status_lines(told), **told)
+
+
+async def _in_step(client: HaClient, *, seconds: float) -> dict[str, Any]:
+    """What it told last. A principal that does not answer may be starting, or its port-forward."""
+    deadline = time.monotonic() + seconds
+    with progress("{task.description}") as advance:
+        shown = 0
+        while True:
+            try:
+                told = await client.status()
+            except SurroundingsError:
+                if time.monotonic() >= deadline:
+                    raise
+            else:
+                why, (written, total) = not_in_step(told), first_sync(told)
+                advance.expect(total)
+                advance(written - shown, visible(why))
+                shown = written
+                if not why or time.monotonic() >= deadline:
+                    return told
+            await asyncio.sleep(min(PAUSE_SECONDS, max(deadline - time.monotonic(), 0.0)))
 
 
 @command.command("promote")
@@ -91,12 +147,12 @@ def switchover_command(**given: Any) -> None:
         lines = []
         async for line in client.switchover(_word(given), dry_run=given["dry_run"]):
             lines.append(line)
-            if given["form"] != "json":
+            if not is_data(given["form"]):
                 click.echo(line)
         return lines
 
     lines = _ask(given, steps)
-    if given["form"] == "json":
+    if is_data(given["form"]):
         show(given, lines=[], steps=lines, dryRun=given["dry_run"])
 
 

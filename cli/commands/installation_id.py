@@ -5,15 +5,24 @@ from typing import Any
 import click
 
 from argocd import names
+from argocd.settings.argocd_cm import TrackingMethod
+from cli.options import format_option
 from cli.options.cluster import ask, cluster_options
 from cli.options.namespaces import namespace_options, scope_of
+from cli.output import is_data, show_data
 from kube.live import LiveStore
 from kube.store import Object
+from tiphys.command_group import CommandGroup
 from tiphys.errors import SurroundingsError
-from webhook.tracking.installation_id import InstallationId, read_installation_id, write_installation_id
+from webhook.tracking.installation_id import (
+    InstallationId,
+    read_installation_id,
+    read_tracking_method,
+    write_installation_id,
+)
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def command() -> None:
     """The id that tells objects of two Argo CDs on one cluster apart: installationID of argocd-cm."""
 
@@ -21,11 +30,12 @@ def command() -> None:
 @command.command("show")
 @namespace_options
 @cluster_options
-def show_command(**given: Any) -> None:
+@format_option()
+def show_command(*, form: str, **given: Any) -> None:
     """Print the id, and what there is to know about it."""
     found, held = ask(given, lambda store: read_installation_id(store, scope_of(given)))
     _check(held, given)
-    click.echo(_told(found))
+    _show(found.value, found, form=form, words=_told(found))
 
 
 @command.command("ensure")
@@ -37,22 +47,35 @@ def show_command(**given: Any) -> None:
     is_flag=True,
     help=f"Replace the id that is there; argocd-cm keeps it as {names.TIPHYS_FORMER_INSTALLATION_IDS}.",
 )
-def ensure_command(*, yes: bool, renew: bool, **given: Any) -> None:
+@format_option()
+def ensure_command(*, yes: bool, renew: bool, form: str, **given: Any) -> None:
     """Generate an id where there is none, and tell how many Applications that concerns."""
 
-    async def ensure(store: LiveStore) -> str:
+    async def ensure(store: LiveStore) -> tuple[str | None, InstallationId, str]:
         scope = scope_of(given)
         found, held = await read_installation_id(store, scope)
         _check(held, given)
         assert held is not None
         if found.value is not None and not (renew and found.value):
-            return _told(found)
+            return found.value, found, _told(found)
+        meaning = _meaning(found, await read_tracking_method(store, scope, held))
         if not yes:
-            return f"{_told(found)}\n{_meaning(found)}\nnothing was changed; --yes does it"
+            return found.value, found, f"{_told(found)}\n{meaning}\nnothing was changed; --yes does it"
         fresh = await write_installation_id(store, scope, held)
-        return f"generated the installation id {fresh}\n{_meaning(found)}"
+        return fresh, found, f"generated the installation id {fresh}\n{meaning}"
 
-    click.echo(ask(given, ensure))
+    value, found, words = ask(given, ensure)
+    _show(value, found, form=form, words=words)
+
+
+def _show(value: str | None, found: InstallationId, *, form: str, words: str) -> None:
+    """`value` is the one that counts now, `found` what was there."""
+    if is_data(form):
+        generated = value != found.value
+        told = {"installationId": value, "generated": generated, "applications": found.applications}
+        show_data(told, form)
+    else:
+        click.echo(words)
 
 
 def _told(found: InstallationId) -> str:
@@ -63,9 +86,11 @@ def _told(found: InstallationId) -> str:
     return found.value
 
 
-def _meaning(found: InstallationId) -> str:
+def _meaning(found: InstallationId, method: TrackingMethod) -> str:
     if not found.applications:
         return "no Application exists yet, so this changes nothing that is there"
+    if method is TrackingMethod.LABEL:
+        return "Argo CD tracks by label and reads no installation id, so this changes nothing that is there"
     count = "1 Application" if found.applications == 1 else f"{found.applications} Applications"
     return f"the objects of {count} count as untracked until they are synced again: sync them soon"
 

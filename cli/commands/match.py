@@ -12,10 +12,10 @@ from argocd.go import regexp2
 from argocd.projects import pattern_lists
 from argocd.projects.permissions import source_permitted
 from argocd.settings import git_urls
-from checks.reports import visible
 from cli.explanations.explanation import show_step
 from cli.options import format_option
 from cli.output import is_data, show_data
+from tiphys.printable import visible
 
 
 @click.command()

@@ -1,6 +1,7 @@
 """`tiphys pki`: the fleet's authority and certificates. Private keys go into Secrets or files, never to a screen."""
 
 import os
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,8 @@ from argocd import names
 from certs.authority import KeyType
 from certs.folder import BUNDLE, CERTIFICATE, KEY
 from certs.key_pair import KeyPair
-from checks.reports import visible
 from cli.completion import complete_agents, complete_contexts
+from cli.options import combined
 from cli.options.fleet import (
     KEY_TYPE,
     certificate_lines,
@@ -22,9 +23,8 @@ from cli.options.fleet import (
     fleet_options,
     now,
     on_principal,
-    show,
 )
-from cli.output import NAME, WIDE, ListColumns, ListRow, show_list
+from cli.output import NAME, WIDE, ListColumns, ListRow, show, show_list
 from kube.live import LiveStore
 from sidecars.fleet.agents import Fleet
 from sidecars.fleet.pki import (
@@ -35,7 +35,9 @@ from sidecars.fleet.pki import (
     deliver_to_agent,
     described,
 )
+from tiphys.command_group import CommandGroup
 from tiphys.errors import CallError, SurroundingsError
+from tiphys.printable import visible
 
 COLUMNS = ListColumns(("SECRET", "COMMON NAME", "STATE", "ENDS"), ("KEY", "ISSUER", "SHA-256"))
 REPLACE = click.option("--replace", is_flag=True, help="Make it anew where there is one.")
@@ -45,9 +47,10 @@ DNS = click.option(
 IP = click.option(
     "--ip", "addresses", multiple=True, help="An address under which it is dialled; may be repeated."
 )
+server_options = combined(fleet_options, DNS, IP, days(LEAF_LIFETIME), KEY_TYPE, REPLACE)
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def command() -> None:
     """Certificates of principals and agents, in the Secrets that argocd-agent reads."""
 
@@ -84,7 +87,7 @@ def init_command(*, days: int, key_type: str, replace: bool, key_secret: str, **
     show(given, lines=lines, authority=certificate_told(authority, at=now()), tokenKeyMade=token_key)
 
 
-@command.group("issue")
+@command.group("issue", cls=CommandGroup)
 def issue_command() -> None:
     """Sign a certificate."""
 
@@ -102,19 +105,11 @@ def _issue_server(secret: str, service: str, given: dict[str, Any]) -> None:
             replace=given["replace"],
         )
 
-    try:
-        _tell(on_principal(given, issue), given)
-    except ValueError as error:
-        raise CallError(f"a name or address for the certificate is wrong: {error}") from error
+    _tell_server(issue, given)
 
 
 @issue_command.command("principal")
-@fleet_options
-@DNS
-@IP
-@days(LEAF_LIFETIME)
-@KEY_TYPE
-@REPLACE
+@server_options
 @click.option(
     "--identity",
     default="",
@@ -148,31 +143,18 @@ def issue_principal_command(**given: Any) -> None:
         await pki.write(names.PRINCIPAL_TLS_SECRET, pair, replace=given["replace"])
         return described(pair.leaf, where=f"Secret {pki.namespace}/{names.PRINCIPAL_TLS_SECRET}")
 
-    try:
-        _tell(on_principal(given, issue), given)
-    except ValueError as error:
-        raise CallError(f"a name or address for the certificate is wrong: {error}") from error
+    _tell_server(issue, given)
 
 
 @issue_command.command("resource-proxy")
-@fleet_options
-@DNS
-@IP
-@days(LEAF_LIFETIME)
-@KEY_TYPE
-@REPLACE
+@server_options
 def issue_proxy_command(**given: Any) -> None:
     """The resource proxy's, which Argo CD dials."""
     _issue_server(names.RESOURCE_PROXY_TLS_SECRET, names.RESOURCE_PROXY_SERVICE, given)
 
 
 @issue_command.command("redis-proxy")
-@fleet_options
-@DNS
-@IP
-@days(LEAF_LIFETIME)
-@KEY_TYPE
-@REPLACE
+@server_options
 def issue_redis_proxy_command(**given: Any) -> None:
     """The Redis proxy's, which argocd-server dials."""
     _issue_server(names.REDIS_PROXY_TLS_SECRET, names.REDIS_PROXY_SERVICE, given)
@@ -284,6 +266,13 @@ def _row(certificate: Certificate) -> ListRow:
     )
     more = (certificate.key, visible(certificate.issuer), certificate.fingerprint)
     return ListRow(certificate.where.rpartition(" ")[2], cells, more)
+
+
+def _tell_server(issue: Callable[[LiveStore], Awaitable[Certificate]], given: dict[str, Any]) -> None:
+    try:
+        _tell(on_principal(given, issue), given)
+    except ValueError as error:
+        raise CallError(f"a name or address for the certificate is wrong: {error}") from error
 
 
 def _tell(certificate: Certificate, given: dict[str, Any]) -> None:

@@ -14,7 +14,8 @@ from argocd.judging.configuration import Configuration
 from argocd.tracking.completion import DEFAULT_KINDS
 from checks import policy_reports
 from checks.configuration import read_configuration, with_argocd_namespace, with_rules
-from checks.reports import FORMATS, WIDTH, remark, summary, visible
+from checks.report_forms import written
+from checks.reports import WIDTH, remark, summary
 from checks.scan import Scan, Scanned, sorted_by_place
 from checks.survey import Listing
 from cli.options import configuration_option
@@ -31,6 +32,7 @@ from cli.progress import Advance, progress
 from cli.roles.kind_names import find_kind
 from kube.live import LiveStore
 from kube.resources import APP_PROJECTS, APPLICATION_SETS, APPLICATIONS
+from tiphys.printable import visible
 from webhook.admission.configuration_map import find_configuration, noting
 
 SHOWN = 20
@@ -71,10 +73,10 @@ def command(*, form: str, details: bool, output: Path | None, fail_on: str, **gi
         remark(note)
     scanned = sorted_by_place(scanned)
     if form == "text":
-        report = FORMATS[form](scanned.result).rpartition("\n\n")[0] + "\n\n" if details else ""
+        report = written(scanned.result, form).rpartition("\n\n")[0] + "\n\n" if details else ""
         report = f"{report.lstrip()}{tables(scanned)}{summary(scanned.result)}\n"
     else:
-        report = FORMATS[form](scanned.result)
+        report = written(scanned.result, form)
     write_report(report, output)
     end_with(scanned.result, fail_on=fail_on)
 

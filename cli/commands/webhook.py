@@ -12,15 +12,16 @@ from certs.folder import read
 from cli.options import format_option
 from cli.options.cluster import ask, cluster_options
 from cli.options.namespaces import namespace_options, scope_of
-from cli.output import is_data, show_data
+from cli.output import LIST_FORMS, TEXT, ListColumns, ListRow, show_list
 from kube.live import LiveStore
 from tiphys import logs, settings
 from tiphys.errors import CallError
+from tiphys.loopback import is_loopback
 from tiphys.running import Running, run
 from webhook.keeper.keeper import CertificateOrigin, KeeperOptions, replica_identity
 from webhook.keeper.worker_reports import LONGEST_FOLDER
 from webhook.registration.register import register, unregister
-from webhook.registration.status import bundle_to_register, check_url, status
+from webhook.registration.status import Replica, Status, bundle_to_register, check_url, status
 from webhook.registration.table import Registration
 from webhook.server.arbiters import ReviewPort
 from webhook.server.options import WebhookOptions
@@ -29,6 +30,7 @@ from webhook.server.supervisor import serve
 SERVICE = "tiphys-webhook"
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - the API server and the kubelet come from other machines
 LOOPBACK = "127.0.0.1"
+REPLICAS = ListColumns(("REPLICA", "VERSION", "ALIVE", "LEADER"))
 MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of the container's own, in memory
 
 
@@ -50,7 +52,7 @@ MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of the container's own, in me
     "--pages-host",
     default=LOOPBACK,
     show_default=True,
-    help="Where people are answered; `kubectl port-forward` reaches loopback.",
+    help="Where people are answered: a loopback address, which `kubectl port-forward` reaches.",
 )
 @click.option("--pages-port", default=8081, show_default=True, help="The plain port for the status page.")
 @click.option("--workers", default=2, show_default=True, help="Review processes.")
@@ -100,6 +102,11 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     source = CertificateOrigin(given["certificates"])
     if source is CertificateOrigin.FILES and given["certificate_folder"] is None:
         raise click.UsageError("--certificates files needs --certificate-folder")
+    if given["pages_host"] != "localhost" and not is_loopback(given["pages_host"]):
+        raise click.UsageError(
+            f"--pages-host {given['pages_host']}: the status page asks nobody who he is, so it is for loopback alone;"
+            " for others let a proxy in the pod log them in"
+        )
     if len(os.fsencode(given["runtime_folder"])) > LONGEST_FOLDER:
         raise click.UsageError(
             f"--runtime-folder: Unix sockets take at most {LONGEST_FOLDER} bytes; choose a shorter path"
@@ -185,18 +192,31 @@ def register_command(given: dict[str, Any], url: str, ca_file: Path | None) -> N
 
 
 @command.command("status")
-@format_option()
+@format_option(LIST_FORMS, text="For people or for programs; wide and name list the replicas.")
 @click.pass_obj
 def status_command(given: dict[str, Any], form: str) -> None:
     """Say whether this cluster is guarded, by a dry run of a project that must be refused."""
     found = ask(given, lambda store: status(store, _registration(given), now=datetime.now(UTC)))
-    if is_data(form):
-        show_data(asdict(found), form)
-    else:
+    if form == TEXT:
         for line in found.lines():
             click.echo(line)
+    else:
+        show_list(
+            REPLICAS,
+            [_replica_row(each, found) for each in found.replicas],
+            form=form,
+            empty="no replicas",
+            notes=[*found.lines_of_protection(), *found.lines_of_trouble()],
+            told=asdict(found),
+        )
     if not found.guarded:
         raise click.exceptions.Exit(1)
+
+
+def _replica_row(replica: Replica, found: Status) -> ListRow:
+    words = {True: "yes", False: "no"}
+    cells = (replica.name, replica.version, words[replica.alive], words[replica.name == found.leader])
+    return ListRow(replica.name, cells)
 
 
 @command.command("unregister")

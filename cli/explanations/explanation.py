@@ -8,8 +8,9 @@ import click
 import yaml
 
 from argocd.explanations.explanation import Explanation, ExplanationStep, Mark, plain
-from checks.reports import WIDTH, visible
+from checks.reports import WIDTH
 from cli.output import is_data, show_data
+from tiphys.printable import visible
 
 _COLOURS = {Mark.YES: "green", Mark.NO: "red", Mark.NOTE: "cyan"}
 

@@ -48,7 +48,7 @@ def explain(rule_id: str, configuration: Configuration) -> Explanation:
             ExplanationStep(Mark.NOTE, "looks at other objects, and keeps silent where they are not known")
         )
     if rule.id in FIXES:
-        facts.append(ExplanationStep(Mark.NOTE, "tiphys check --fix mends what has one answer"))
+        facts.append(ExplanationStep(Mark.NOTE, "tiphys check --fix corrects what has one answer"))
     return Explanation(
         f"{rule.id}: {rule.title}.",
         good=None,

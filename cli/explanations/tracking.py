@@ -112,7 +112,7 @@ def explain(known: ExplainedObjects, thing: Object, around: Object) -> Explanati
     carries = _carried(thing, settings.instance_label)
     expected, trouble = _expected(thing, owner, settings)
     steps = _pruning(thing, known)
-    prunes = is_prune_candidate(thing, settings=settings, version=version) and not is_hook(thing)
+    prunes = is_prune_candidate(thing, settings=settings, version=version)
     data: dict[str, Any] = {
         "object": about,
         "method": settings.tracking_method.value,

@@ -10,7 +10,7 @@ from argocd.engine.configuration_file import parse_rules
 from argocd.judging.case import Action, Profile
 from argocd.judging.configuration import group_of
 from checks.findings import CheckResult
-from checks.reports import FORMATS
+from checks.report_forms import FORMATS
 from cli.completion import complete_rules
 from cli.options import combined, format_option
 from tiphys.errors import CallError
@@ -31,7 +31,9 @@ rule_options = combined(
     ),
 )
 
-report_format_option = format_option(FORMATS, text="How the report is written.")
+report_format_option = format_option(
+    FORMATS, text="How the report is written; wide has a line for each finding, name where they are."
+)
 
 output_option = click.option(
     "--output", type=click.Path(path_type=Path), help="Write the report here instead of to standard output."

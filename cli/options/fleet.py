@@ -1,6 +1,6 @@
 """What `tiphys pki` and `tiphys agents` share: which clusters, how results are shown."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
@@ -8,15 +8,14 @@ import click
 
 from argocd import names
 from certs.authority import KeyType
-from checks.reports import visible
 from cli.options import F, combined, format_option
 from cli.options.cluster import ask, context_option, kubeconfig_option
-from cli.output import LIST_FORMS, is_data, show_data
+from cli.output import LIST_FORMS
 from kube.live import LiveStore
 from sidecars.fleet.pki import Certificate
+from tiphys.printable import visible
 
 T = TypeVar("T")
-JSON_VERSION = 1
 
 fleet_place_options = combined(
     click.option(
@@ -68,13 +67,6 @@ def on_principal(
 
 def now() -> datetime:
     return datetime.now(UTC)
-
-
-def show(given: dict[str, Any], *, lines: Sequence[str], **told: Any) -> None:
-    if is_data(given["form"]):
-        show_data({"version": JSON_VERSION, **told}, given["form"])
-    else:
-        click.echo("\n".join(lines))
 
 
 def certificate_lines(certificate: Certificate, *, at: datetime) -> list[str]:

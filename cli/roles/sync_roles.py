@@ -9,6 +9,7 @@ from argocd.impersonation.accounts import Grant
 from argocd.tracking.ids import group_of
 from checks.manifests import Object
 from cli.roles.kind_names import Kinds, named
+from cli.roles.references import reference_rules, refers, unknown_policies
 from cli.roles.role_writing import RBAC, further_rules, is_written_by_reconciling
 
 VERBS = ("get", "create", "patch", "update")
@@ -24,6 +25,7 @@ class Needs:
     notes: dict[str, None] = field(default_factory=dict)
     written: dict[str, list[Object]] = field(default_factory=dict)
     """Roles and bindings, by the place that they go to."""
+    referring: list[Object] = field(default_factory=list)
 
     def add(self, thing: Object, *, destination_namespace: str) -> None:
         group, kind = group_of(thing), reading.text(thing, "kind")
@@ -43,6 +45,8 @@ class Needs:
             return
         if is_written_by_reconciling(thing):
             self.written.setdefault(place, []).append(thing)
+        if refers(thing):
+            self.referring.append(thing)
         objects = self.places.setdefault(place, {}).setdefault((group, called.plural), set())
         objects.add(reading.text(thing, "metadata", "name"))
 
@@ -64,6 +68,14 @@ def rights(
     rules = {
         place: list(_rules(kinds, pruning=pruning, by_name=by_name)) for place, kinds in needs.places.items()
     }
+    referred: dict[str, list[dict[str, Any]]] = {}
+    for place, rule in reference_rules(needs.referring, kinds=needs.kinds):
+        referred.setdefault(place, []).append(rule)
+        rules.setdefault(place, [])
+    for binding in unknown_policies(needs.referring, kinds=needs.kinds):
+        needs.notes[
+            f"{binding} has parameters, and its policy is not among the manifests: {name} must be able to read them"
+        ] = None
     roles = {
         (reading.text(thing, "kind"), place, reading.text(thing, "metadata", "name")): thing
         for place, written in needs.written.items()
@@ -83,7 +95,7 @@ def rights(
                     f"the manifests give away{where} more than {name} has itself, so it needs the verb {verb}; with the"
                     " rights themselves it would not"
                 ] = None
-        yield _role(called, place, [*own, *further])
+        yield _role(called, place, [*own, *further, *referred.get(place, ())])
         yield _binding(called, place, {"kind": "ServiceAccount", "name": name, "namespace": namespace})
 
 

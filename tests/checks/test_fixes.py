@@ -38,7 +38,7 @@ def test_the_diff_is_shown_and_nothing_is_written(tmp_path: Path, monkeypatch: p
     done = fix(Path("team.yaml"))
     diff, _, _ = done.stdout.partition("team.yaml\n  ")
     compare("fix.diff.txt", diff)
-    assert "5 places can be mended: --yes does it" in done.stderr
+    assert "5 places can be fixed: --yes does it" in done.stderr
     assert Path("team.yaml").read_text() == (GOLDEN / "check" / "team.yaml").read_text()
 
 
@@ -48,7 +48,7 @@ def test_with_yes_the_files_are_written_and_judged_again(tmp_path: Path) -> None
     compare("fix.yaml.txt", (tmp_path / "team.yaml").read_text())
     assert "secret/key-case" not in done.stdout
     assert "project/glob-invalid" in done.stdout
-    assert "mended" not in fix(tmp_path / "team.yaml", "--yes").stderr
+    assert "fixed" not in fix(tmp_path / "team.yaml", "--yes").stderr
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,10 @@
 """A mistake of the user, or of the surroundings, is one line that names its place, and exit code 2."""
 
 import os
+import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from click.testing import CliRunner
 
 from cli.commands import webhook
 from scripts.cluster.controlplane import Cluster
+from webhook.keeper.worker_reports import LONGEST_FOLDER, OWN_FOLDER, SOCKET
 
 ROOT = Path(__file__).parents[2]
 LOOK = """
@@ -136,8 +139,20 @@ def test_a_mistake_of_ours_shows_a_traceback_without_secrets() -> None:
     assert "abcdefghijkl" not in done.stderr
 
 
-def test_a_runtime_folder_that_no_socket_fits_in_is_refused(tmp_path: Path) -> None:
-    folder = tmp_path / ("x" * 100)
-    done = CliRunner().invoke(webhook.command, ["--runtime-folder", str(folder)])
+@pytest.mark.parametrize("host", ["", "0.0.0.0", "::", "192.0.2.7", "tiphys.example.org"])
+def test_the_status_page_is_for_loopback_alone(host: str) -> None:
+    done = CliRunner().invoke(webhook.command, ["--pages-host", host])
     assert done.exit_code == 2
-    assert "choose a shorter path" in done.stderr
+    assert "let a proxy in the pod log them in" in done.stderr
+
+
+def test_a_runtime_folder_that_no_socket_fits_in_is_refused() -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as base:
+        longest = Path(base, "x" * (LONGEST_FOLDER - len(base) - 1))
+        done = CliRunner().invoke(webhook.command, ["--runtime-folder", f"{longest}x"])
+        assert done.exit_code == 2
+        assert "choose a shorter path" in done.stderr
+        own = Path(longest, f"{OWN_FOLDER}12345678")  # as long as tempfile makes it
+        own.mkdir(parents=True)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
+            receiver.bind(str(own / SOCKET))

@@ -26,3 +26,12 @@ def test_a_mistyped_command_is_told_which_was_meant(word: str, told: str) -> Non
     done = CliRunner().invoke(tiphys, [word])
     assert done.exit_code == 2
     assert told in done.output
+
+
+@pytest.mark.parametrize(
+    "group", ["agents", "demo", "explain", "ha", "installation-id", "pki", "tracking", "webhook"]
+)
+def test_a_groups_help_says_the_whole_of_each_sentence(group: str) -> None:
+    shown = CliRunner().invoke(tiphys, [group, "--help"]).output
+    listed = shown[shown.index("\nCommands:\n") :]
+    assert "..." not in listed

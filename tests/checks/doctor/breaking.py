@@ -1,7 +1,7 @@
 """Ways to break what the doctor looks at, and to mend it again."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -20,6 +20,7 @@ PROJECTS = "/apis/argoproj.io/v1alpha1/namespaces/{}/appprojects"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/{}webhookconfigurations"
 DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/applicationsets.argoproj.io"
 ROLES = "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/roles"
+JSON_PATCH = "application/json-patch+json"
 
 Break = Callable[[WellInstallation], AbstractContextManager[None]]
 
@@ -110,9 +111,26 @@ def bundle_gone(well: WellInstallation) -> Iterator[None]:
         well.guard.register()
 
 
-def deployment(name: str, *, image: str) -> dict[str, Any]:
+@contextmanager
+def proxy_switched_off(well: WellInstallation) -> Iterator[None]:
+    """While argocd-server asks it."""
+    path = f"{DEPLOYMENTS.format(ARGOCD)}/tiphys-principal"
+    args = "/spec/template/spec/containers/0/args"
+    off = [{"op": "add", "path": f"{args}/0", "value": "--disable-redis-proxy"}]
+    words = ("--redis", f"{names.REDIS_PROXY_SERVICE}:6379")
+    well.cluster.request("PATCH", path, off, content_type=JSON_PATCH)
+    try:
+        server = deployment("argocd-server", image="argocd", args=words)
+        with added(DEPLOYMENTS.format(ARGOCD), server)(well):
+            yield
+    finally:
+        on = [{"op": "remove", "path": f"{args}/0"}]
+        well.cluster.request("PATCH", path, on, content_type=JSON_PATCH)
+
+
+def deployment(name: str, *, image: str, args: Sequence[str] = ()) -> dict[str, Any]:
     labels = {"app": name}
-    containers = [{"name": "program", "image": image}]
+    containers = [{"name": "program", "image": image, "args": list(args)}]
     template = {"metadata": {"labels": labels}, "spec": {"containers": containers}}
     return {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": labels}, "template": template}}
 
@@ -146,3 +164,13 @@ def another_webhook(name: str, *, kind: str, groups: str, resources: str) -> dic
             }
         ],
     }
+
+
+def deserted_webhook(name: str, *, groups: str, resources: str) -> dict[str, Any]:
+    """It fails closed on all that is created of these, and its Service has no endpoints."""
+    made = another_webhook(name, kind="policies", groups=groups, resources=resources)
+    (entry,) = made["webhooks"]
+    del entry["objectSelector"]
+    entry["clientConfig"] = {"service": {"namespace": "kyverno", "name": "kyverno-svc"}}
+    entry["rules"][0]["operations"] = ["CREATE"]
+    return made

@@ -17,12 +17,14 @@ from tests.checks.doctor.breaking import (
     another_webhook,
     bundle_gone,
     deployment,
+    deserted_webhook,
     entry_gone,
     patched,
+    proxy_switched_off,
     removed,
     settings,
 )
-from tests.checks.doctor.well_installation import ARGOCD, HOME, NO_WEBHOOK, SPOKE
+from tests.checks.doctor.well_installation import ARGOCD, HOME, NO_WEBHOOK, SPOKE, TEAM
 from tests.cluster.installation import AGENT
 
 CLUSTER_SECRET = f"{SECRETS.format(ARGOCD)}/cluster-{AGENT}"
@@ -63,10 +65,18 @@ BROKEN = [
     ),
     Broken(
         "argocd/version",
-        WARNING,
+        ERROR,
         "Argo CD is 2.9",
         added(
             DEPLOYMENTS.format(ARGOCD), deployment("argocd-server", image="quay.io/argoproj/argocd:v2.9.1")
+        ),
+    ),
+    Broken(
+        "argocd/version",
+        WARNING,
+        "Argo CD is 3.1",
+        added(
+            DEPLOYMENTS.format(ARGOCD), deployment("argocd-server", image="quay.io/argoproj/argocd:v3.1.1")
         ),
     ),
     Broken(
@@ -112,13 +122,13 @@ BROKEN = [
         patched(
             f"{CONFIG_MAPS.format(ARGOCD)}/{names.ARGOCD_CMD_PARAMS_CM}",
             {"data": {names.APPLICATION_NAMESPACES_KEY: "other"}},
-            back={"data": {names.APPLICATION_NAMESPACES_KEY: AGENT}},
+            back={"data": {names.APPLICATION_NAMESPACES_KEY: f"{AGENT},{TEAM}"}},
         ),
     ),
     Broken(
         "argocd/application-namespaces",
         WARNING,
-        f"Argo CD takes Applications in {AGENT}, where Tiphys fails open",
+        f"Argo CD takes Applications in {TEAM}, where Tiphys fails open",
         options=lambda options: replace(options, application_namespaces=()),
     ),
     Broken(
@@ -136,6 +146,12 @@ BROKEN = [
         ERROR,
         "ServiceAccount tiphys-system/tiphys-webhook lacks",
         removed(ROLES.format(ARGOCD), "tiphys-webhook"),
+    ),
+    Broken(
+        "webhook/rights",
+        ERROR,
+        f"list applications.argoproj.io in {TEAM}",
+        removed(ROLES.format(TEAM), "tiphys-webhook"),
     ),
     Broken("webhook/replicas", ERROR, "none has renewed its Lease", later=timedelta(days=1)),
     Broken(
@@ -186,6 +202,12 @@ BROKEN = [
         WARNING,
         "argocd-server asks its own Redis",
         added(DEPLOYMENTS.format(ARGOCD), deployment("argocd-server", image="argocd")),
+    ),
+    Broken(
+        "principal/argocd-server",
+        ERROR,
+        "the principal has --disable-redis-proxy: nobody answers",
+        proxy_switched_off,
     ),
     Broken("principal/certificate", WARNING, "should have been renewed", later=timedelta(days=300)),
     Broken(
@@ -270,6 +292,33 @@ BROKEN = [
         added(
             WEBHOOKS.format("validating"),
             another_webhook("policies", kind="validate", groups="", resources="pods"),
+        ),
+    ),
+    Broken(
+        "neighbours/mutating-webhooks",
+        ERROR,
+        "Kyverno (kyverno-mutating) fails closed on Argo CD's objects in argocd, and its Service has nobody behind it",
+        added(
+            WEBHOOKS.format("mutating"),
+            deserted_webhook("kyverno-mutating", groups="argoproj.io", resources="applicationsets"),
+        ),
+    ),
+    Broken(
+        "neighbours/validating-webhooks",
+        ERROR,
+        "Kyverno (kyverno-validating) fails closed on Argo CD's objects in argocd, and its Service has nobody behind it",
+        added(
+            WEBHOOKS.format("validating"),
+            deserted_webhook("kyverno-validating", groups="argoproj.io", resources="applicationsets"),
+        ),
+    ),
+    Broken(
+        "neighbours/own-pods",
+        ERROR,
+        f"policies fails closed on pods in {HOME}, and its Service has nobody behind it",
+        added(
+            WEBHOOKS.format("validating"),
+            deserted_webhook("policies", groups="", resources="pods"),
         ),
     ),
     Broken(

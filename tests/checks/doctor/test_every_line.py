@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 
 from argocd import names
@@ -24,7 +25,6 @@ from tests.checks.doctor.breaking import Broken
 from tests.checks.doctor.broken_lines import BROKEN, ERROR
 from tests.checks.doctor.well_installation import NO_WEBHOOK, SPOKE, WellInstallation
 from tests.cli.golden_files import compare
-from tests.cluster.installation import AGENT
 
 pytestmark = pytest.mark.timeout(240)  # the first one starts an API server and three programs
 
@@ -134,7 +134,8 @@ def doctor(well: WellInstallation, *words: str, color: bool = False) -> Result:
 
 
 def on_the_hub(well: WellInstallation) -> tuple[str, ...]:
-    return ("--principal-url", f"http://127.0.0.1:{well.pages_port}", "--application-namespace", AGENT)
+    """The namespaces of Applications are those that the webhook's Deployment names."""
+    return ("--principal-url", f"http://127.0.0.1:{well.pages_port}")
 
 
 def on_the_spoke(well: WellInstallation) -> tuple[str, ...]:
@@ -180,14 +181,35 @@ def test_what_is_red_comes_with_what_to_do_and_ends_with_1(well: WellInstallatio
 
 def test_a_control_plane_with_faults_names_them_among_what_is_well(well: WellInstallation) -> None:
     """`make pictures` shows what is told."""
-    faults = ("principal/blocklist", "argocd/cluster-secrets", "neighbours/mutating-webhooks")
+    faults = {
+        ("principal/blocklist", CheckHealth.ERROR),
+        ("argocd/cluster-secrets", CheckHealth.ERROR),
+        ("neighbours/mutating-webhooks", CheckHealth.WARNING),
+    }
     with contextlib.ExitStack() as stack:
         for broken in BROKEN:
-            if broken.id in faults:
+            if (broken.id, broken.health) in faults:
                 stack.enter_context(broken.breaks(well))
         done = doctor(well, *on_the_hub(well))
     assert done.exit_code == 1
     compare("doctor/faults.txt", settled(done.output))
+
+
+@pytest.mark.parametrize("words", [(), ("--pre",)], ids=["installed", "before"])
+def test_whoever_has_no_right_is_told_so_line_by_line(well: WellInstallation, words: tuple[str, ...]) -> None:
+    kubeconfig = well.cluster.kubeconfig_of("nobody")
+    done = CliRunner().invoke(tiphys, ["doctor", "--kubeconfig", str(kubeconfig), "--format", "json", *words])
+    told = {check["id"]: check for check in json.loads(done.output)["checks"]}
+    assert set(told) == {
+        check.id for section in (BEFORE_INSTALLATION if words else INSTALLED) for check in section.checks
+    }
+    red = {id_ for id_, check in told.items() if check["health"] == "error"}
+    assert red == ({"installation/rights"} if words else set()), done.output
+    assert "neighbours/argocd-agent" in told
+    for id_ in ("webhook/rights", "principal/agents", "pair/peer", "agent/login") if not words else ():
+        assert told[id_]["health"] == "warning"
+        assert told[id_]["message"].startswith("not looked at: ")
+        assert told[id_]["remedy"] == "ask as a cluster admin"
 
 
 def test_programs_read_json(well: WellInstallation) -> None:
@@ -199,6 +221,18 @@ def test_programs_read_json(well: WellInstallation) -> None:
     assert {check["health"] for check in told["checks"]} == {"ok"}
     assert {"id", "section", "title", "health", "message", "remedy"} == set(told["checks"][0])
     assert "agent/login" in {check["id"] for check in told["checks"]}
+
+
+def test_the_lines_are_listed_in_every_form(well: WellInstallation) -> None:
+    def told(form: str) -> str:
+        return doctor(well, "--pre", *on_the_hub(well), "-o", form).stdout
+
+    checks = json.loads(told("json"))["checks"]
+    assert yaml.safe_load(told("yaml"))["checks"] == checks
+    assert told("name").split() == [check["id"] for check in checks]
+    head, *rows = told("wide").splitlines()
+    assert head.split() == ["CHECK", "HEALTH", "SECTION", "TITLE", "MESSAGE", "TO", "DO"]
+    assert [row.split()[:2] for row in rows] == [[check["id"], check["health"]] for check in checks]
 
 
 def test_a_cluster_that_cannot_be_asked_ends_with_2(well: WellInstallation) -> None:

@@ -18,12 +18,15 @@ from checks.doctor.examined import DoctorOptions
 from cli.main import tiphys
 from scripts.cluster.binaries import Binaries
 from scripts.cluster.controlplane import Cluster
+from scripts.ports import free_port
 from tests.cluster.installation import AGENT, installed, sidecar
-from tests.webhook.conftest import ROOT, free_port
+from tests.webhook.conftest import ROOT
 from tests.webhook.webhook_process import Guard
 
 HOME, ARGOCD, SPOKE = "tiphys-system", "argocd", "argocd-spoke"
 NO_WEBHOOK = "no-webhook-here"
+TEAM = "team-a"
+"""Where Argo CD takes Applications besides; no agent's."""
 CONNECTED_SECONDS = 60
 SETTINGS = "/api/v1/namespaces/{}/configmaps"
 
@@ -38,7 +41,7 @@ class WellInstallation:
     @property
     def hub(self) -> DoctorOptions:
         return DoctorOptions(
-            application_namespaces=(AGENT,),
+            application_namespaces=(TEAM,),
             principal_service="none:1",
             principal_url=f"http://127.0.0.1:{self.pages_port}",
         )
@@ -61,8 +64,9 @@ def well_installation(binaries: Binaries, folder: Path) -> Iterator[WellInstalla
         stack.enter_context(installed(cluster, "control-plane"))
         _settings(cluster, ARGOCD, {names.INSTALLATION_ID_KEY: "hub"})
         parameters = {"metadata": {"name": names.ARGOCD_CMD_PARAMS_CM}}
-        data = {names.APPLICATION_NAMESPACES_KEY: AGENT}
+        data = {names.APPLICATION_NAMESPACES_KEY: f"{AGENT},{TEAM}"}
         cluster.request("POST", SETTINGS.format(ARGOCD), {**parameters, "data": data})
+        _namespace_of_applications(cluster)
         _agent_manifests(cluster)
         _certificates(cluster, folder / "agent")
         guard = _webhook(stack, cluster, folder)
@@ -102,6 +106,18 @@ def well_installation(binaries: Binaries, folder: Path) -> Iterator[WellInstalla
 def _settings(cluster: Cluster, namespace: str, data: dict[str, str]) -> None:
     body = {"metadata": {"name": names.ARGOCD_CM}, "data": data}
     cluster.request("POST", SETTINGS.format(namespace), body)
+
+
+def _namespace_of_applications(cluster: Cluster) -> None:
+    cluster.create_namespace(TEAM)
+    role = (ROOT / "manifests/components/application-namespace/role.yaml").read_text()
+    moved = role.replace("namespace: applications\n", f"namespace: {TEAM}\n")
+    cluster.kubectl("apply", "--server-side", "-f", "-", stdin=moved)
+    path = "/spec/template/spec/containers/0/args/-"
+    words = ("--application-namespace", TEAM)  # in two: the other way is in every manifest
+    told = [{"op": "add", "path": path, "value": word} for word in words]
+    deployment = f"/apis/apps/v1/namespaces/{HOME}/deployments/tiphys-webhook"
+    cluster.request("PATCH", deployment, told, content_type="application/json-patch+json")
 
 
 def _agent_manifests(cluster: Cluster) -> None:

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+import yaml
 from click.testing import CliRunner
 from lxml import etree
 
-from checks.reports import FORMATS, WIDTH
+from checks.report_forms import FORMATS
+from checks.reports import WIDTH
 from cli.commands.check import command
 from tests.cli import schemas
 from tests.cli.golden_files import GOLDEN, compare, settled
@@ -33,6 +35,20 @@ def test_a_report_is_what_the_golden_file_says(form: str) -> None:
     compare(f"check.{form}.txt", settled(reported(form, ".")))
 
 
+def test_json_and_yaml_tell_the_same() -> None:
+    assert yaml.safe_load(reported("yaml", ".")) == json.loads(reported("json", "."))
+
+
+def test_a_list_ends_with_a_summary_unless_it_shall_be_quiet() -> None:
+    last = "6 denials, 4 warnings, 1 audit note, 1 unreadable in 3 files with 5 objects"
+    assert last in reported("wide", ".").splitlines()
+    head, *rows = reported("wide", ".", "--quiet").splitlines()
+    assert head.split()[:3] == ["PLACE", "ACTION", "RULE"]
+    assert [row.split()[1] for row in rows] == ["deny"] * 6 + ["unreadable"]
+    clean = ("-", "--quiet")  # nothing comes from standard input
+    assert reported("wide", *clean) == reported("name", *clean) == ""
+
+
 def test_text_fits_eighty_columns() -> None:
     assert max(map(len, reported("text", ".").splitlines())) <= WIDTH
 
@@ -45,6 +61,18 @@ def test_no_form_lets_a_manifest_or_the_name_of_a_file_speak_to_the_terminal(tmp
         told = CliRunner().invoke(command, [str(tmp_path), "--format", form], color=True).stdout
         assert "[35m" in told
         assert "\x1b[35m" not in told
+
+
+@pytest.mark.parametrize("form", sorted(FORMATS))
+def test_no_form_shows_the_credentials_of_a_url(form: str, tmp_path: Path) -> None:
+    token = "github_pat_" + "x" * 82
+    (tmp_path / "a.yaml").write_text(
+        "apiVersion: argoproj.io/v1alpha1\nkind: AppProject\nmetadata: {name: a, namespace: argocd}\n"
+        f"spec: {{sourceRepos: ['https://bot:{token}@example.com/a', 'https://bot:{token}@example.com/a']}}\n"
+    )
+    told = reported(form, str(tmp_path / "a.yaml"))
+    assert ("a.yaml" if form == "name" else "duplicate-source-repo") in told
+    assert "xxxxxxxx" not in told
 
 
 def test_colours_are_for_terminals(tmp_path: Path) -> None:

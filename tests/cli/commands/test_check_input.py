@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from checks.files import content, references
 from checks.files.recognition import broken_as
 from cli.commands.check import command
+from tests.argocd.costly_objects import HOSTILE as COSTLY
 from tests.tiphys.test_safe_yaml import HOSTILE
 
 PROJECT = (
@@ -302,3 +303,13 @@ def test_a_file_is_told_by_its_looks_in_little_time() -> None:
     assert broken_as(b"\0" * 10_000_000 + b"kind: Application\0argoproj.io/v1alpha1") is None
     assert broken_as(b"kind :" * 1_000_000) == "without a manifest"
     assert broken_as(b"{{ " * 1_000_000) == "templates"
+
+
+def test_a_costly_object_is_told_and_the_others_are_judged(tmp_path: Path) -> None:
+    done = check(
+        write(tmp_path, {"costly.yaml": json.dumps(COSTLY["stars"]), "other.yaml": BAD}), "--format", "json"
+    )
+    found = {(Path(one["file"]).name, one["rule"]) for one in json.loads(done.stdout)["findings"]}
+    assert ("costly.yaml", "object/too-costly") in found
+    assert ("other.yaml", "project/duplicate-source-namespace") in found
+    assert done.exit_code == 1

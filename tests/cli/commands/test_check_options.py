@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from checks.reports import FORMATS
+from checks.report_forms import FORMATS
 from cli.commands.check import command
 from tiphys.errors import CallError
 

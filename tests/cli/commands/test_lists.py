@@ -5,6 +5,8 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from queue import Empty, Queue
 
@@ -97,6 +99,63 @@ def test_files_without_an_agent_are_told(tmp_path: Path) -> None:
     assert "no agent is in the files" in str(done.exception)
 
 
+ANSWERS = {
+    "agents block": "what was done",
+    "agents create": "what was done",
+    "agents forget-epoch": "what was done",
+    "agents inspect": "one agent",
+    "agents remove": "what was done",
+    "agents set-mode": "what was done",
+    "agents unblock": "what was done",
+    "explain rule": "one rule",
+    "ha accept-deletions": "what was done",
+    "ha demote": "what was done",
+    "ha promote": "what was done",
+    "ha release": "what was done",
+    "ha resume": "what was done",
+    "ha switchover": "what was done",
+    "installation-id ensure": "what was done",
+    "installation-id show": "one id",
+    "match": "about the words that were given",
+    "pki init": "what was done",
+    "pki issue agent": "what was done",
+    "pki issue principal": "what was done",
+    "pki issue redis-client": "what was done",
+    "pki issue redis-proxy": "what was done",
+    "pki issue resource-proxy": "what was done",
+    "rbac": "manifests to apply",
+    "tracking migrate": "what was done",
+}
+"""Commands with a format that list nothing, and what they tell instead."""
+
+
+def commands(group: click.Command = tiphys, *words: str) -> Iterator[tuple[str, click.Command]]:
+    if isinstance(group, click.Group):
+        with click.Context(group) as ctx:
+            for name in group.list_commands(ctx):
+                found = group.get_command(ctx, name)
+                assert found
+                yield from commands(found, *words, name)
+    else:
+        yield " ".join(words), group
+
+
+def test_every_list_has_the_forms_that_kubectl_has() -> None:
+    offered = {
+        words: {
+            form
+            for option in command.params
+            if "-o" in option.opts and isinstance(option.type, click.Choice)
+            for form in option.type.choices
+        }
+        for words, command in commands()
+    }
+    lists = {words: forms for words, forms in offered.items() if forms and words not in ANSWERS}
+    assert {"agents list", "check", "doctor", "pki inspect", "scan", "webhook status"} <= set(lists)
+    assert [words for words, forms in lists.items() if not forms.issuperset(FORMS)] == []
+    assert set(ANSWERS) <= {words for words, forms in offered.items() if {"text", "json", "yaml"} == forms}
+
+
 # On a cluster.
 
 
@@ -134,6 +193,31 @@ def test_certificates_are_listed_in_every_form(fleet: list[str], namespace: str)
     assert listed("name") == f"{namespace}/argocd-agent-ca\n"
     assert yaml.safe_load(listed("yaml"))["certificates"][0]["commonNames"] == ["argocd-agent-ca"]
     assert listed("wide").split()[:5] == ["SECRET", "COMMON", "NAME", "STATE", "ENDS"]
+
+
+def test_replicas_of_the_webhook_are_listed_in_every_form(cluster: Cluster, namespace: str) -> None:
+    now = datetime.now(UTC).isoformat()
+    for name, holder in (("", "one"), ("-replica-one", "one 1.2.3"), ("-replica-two", "two 1.2.4")):
+        spec = {"holderIdentity": holder, "leaseDurationSeconds": 3600, "renewTime": now}
+        lease = {"metadata": {"name": f"tiphys-webhook{name}"}, "spec": spec}
+        cluster.request("POST", f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases", lease)
+
+    def listed(form: str) -> Result:
+        place = ("--kubeconfig", str(cluster.kubeconfig), "--namespace", namespace)
+        done = run("webhook", *place, "status", "-o", form, command=tiphys)
+        assert done.exit_code == 1, done.output  # nobody guards this cluster
+        return done
+
+    assert listed("name").stdout == "one\ntwo\n"
+    assert "NOT guarded" in listed("name").stderr
+    told = json.loads(listed("json").stdout)
+    assert yaml.safe_load(listed("yaml").stdout) == told
+    assert [each["name"] for each in told["replicas"]] == ["one", "two"]
+    head, one, two, guarded, *_ = listed("wide").stdout.splitlines()
+    assert head.split() == ["REPLICA", "VERSION", "ALIVE", "LEADER"]
+    assert [one.split(), two.split()] == [["one", "1.2.3", "yes", "yes"], ["two", "1.2.4", "yes", "no"]]
+    assert guarded.startswith("NOT guarded")
+    assert "replica: two 1.2.4" in listed("text").stdout
 
 
 def test_a_list_that_goes_on_shows_what_changes(cluster: Cluster, namespace: str, fleet: list[str]) -> None:

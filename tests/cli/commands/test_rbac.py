@@ -61,6 +61,34 @@ def test_a_destination_may_have_no_namespace(tmp_path: Path) -> None:
     assert bound == [{"kind": "ServiceAccount", "name": "rest", "namespace": "argocd"}]
 
 
+def test_what_an_object_refers_to_is_asked_for_too(tmp_path: Path) -> None:
+    """The API server asks whether who writes a policy may read its parameters, and a bundle's writer vouch for it."""
+    admission = "apiVersion: admissionregistration.k8s.io/v1"
+    file = tmp_path / "rendered.yaml"
+    file.write_text(
+        f"{{{admission}, kind: ValidatingAdmissionPolicy, metadata: {{name: own}}, "
+        "spec: {paramKind: {apiVersion: v1, kind: ConfigMap}}}\n---\n"
+        f"{{{admission}, kind: ValidatingAdmissionPolicyBinding, metadata: {{name: one}}, "
+        "spec: {policyName: own, paramRef: {selector: {}, namespace: limits}}}\n---\n"
+        f"{{{admission}, kind: ValidatingAdmissionPolicyBinding, metadata: {{name: lost}}, "
+        "spec: {policyName: others, paramRef: {name: limits}}}\n---\n"
+        "{apiVersion: certificates.k8s.io/v1beta1, kind: ClusterTrustBundle, metadata: {name: x}, "
+        "spec: {signerName: example.test/mesh}}\n"
+    )
+    done = run("web", "-f", FILE, "--manifests", str(file), "--namespace", "shop", "--format", "json")
+    assert "lost has parameters, and its policy is not among the manifests" in done.stderr
+    rules = {
+        one["metadata"].get("namespace", ""): one["rules"]
+        for one in json.loads(done.stdout)["items"]
+        if one["metadata"]["name"].endswith("sync") and "rules" in one
+    }
+    read = {"apiGroups": [""], "resources": ["configmaps"]}
+    attested = {"apiGroups": ["certificates.k8s.io"], "resources": ["signers"], "verbs": ["attest"]}
+    assert {**read, "verbs": ["get"]} in rules[""]
+    assert {**attested, "resourceNames": ["example.test/mesh"]} in rules[""]
+    assert rules["limits"] == [{**read, "verbs": ["list"]}]
+
+
 def test_the_user_who_syncs_can_be_another() -> None:
     told = json.loads(run("web", "-f", FILE, "--user", "sync@example.test", "--format", "json").stdout)
     subjects = {one["subjects"][0]["name"] for one in told["items"] if "subjects" in one}

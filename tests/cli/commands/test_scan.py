@@ -13,6 +13,7 @@ from argocd import names
 from cli.commands import check, explain, scan
 from scripts.cluster.controlplane import Cluster
 from scripts.cluster.testing import Kubectl
+from tests.argocd.costly_objects import HOSTILE
 from tests.cli.golden_files import compare
 from tests.cli.terminals import on_a_terminal
 from tiphys.errors import SurroundingsError
@@ -172,6 +173,16 @@ def test_what_is_there_is_judged_with_its_neighbours(place: Place) -> None:
     assert "  AppProject team" in done.stdout
     assert f"      1       0       0  {'application/sync-option'}" in done.stdout
     assert "app-odd" in place.scan("--details").stdout
+
+
+def test_a_costly_object_is_told_and_the_others_are_judged(place: Place) -> None:
+    place.apply(
+        {**HOSTILE["stars"], "metadata": {"name": "costly"}},
+        application("app-odd", syncPolicy={"syncOptions": ["createnamespace=true"]}),
+    )
+    found = {(one["object"].partition("/")[2], one["rule"], one["action"]) for one in place.found()}
+    assert ("costly", "object/too-costly", "deny") in found
+    assert ("app-odd", "application/sync-option", "warn") in found
 
 
 def test_a_stricter_profile_tells_what_would_be_denied(place: Place) -> None:

@@ -12,7 +12,8 @@ from argocd.judging.case import Action
 from checks import policy_reports
 from checks.findings import CheckResult, PlacedFinding
 from checks.manifests import Place
-from checks.reports import FORMATS, WIDTH
+from checks.report_forms import FORMATS
+from checks.reports import WIDTH
 from checks.scan import Scanned, ScannedObject, sorted_by_place
 from cli.commands.scan import tables
 from tests.cli import schemas

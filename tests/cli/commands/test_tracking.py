@@ -5,12 +5,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 
 from argocd import names
 from cli.commands import installation_id, tracking
 from scripts.cluster.controlplane import Cluster
 from scripts.cluster.testing import Kubectl
+from tests.cli.terminals import on_a_terminal
 
 LONG = "a" * 70
 
@@ -71,9 +73,12 @@ class Place:
         return self._run(installation_id.command, *arguments)
 
     def _run(self, command: Any, *arguments: str) -> Result:
+        return CliRunner().invoke(command, [*arguments, *self.reached])
+
+    @property
+    def reached(self) -> list[str]:
         where = ["--argocd-namespace", self.argocd, "--namespace", self.argocd]
-        account = ["--kubeconfig", str(self._cluster.kubeconfig)]
-        return CliRunner().invoke(command, [*arguments, *where, *account])
+        return [*where, "--kubeconfig", str(self._cluster.kubeconfig)]
 
 
 @pytest.fixture
@@ -104,6 +109,36 @@ def test_objects_are_marked_then_the_setting_changes_and_the_way_back_is_the_sam
     assert "0 marked, 3 ready" in place.migrate("--to", "annotation", "--yes").output
     back = place.migrate("--to", "label", "--yes")
     assert (back.exit_code, place.setting(names.TRACKING_METHOD_KEY)) == (0, "label")
+
+
+def test_a_move_is_told_to_programs_and_shows_its_progress_on_a_terminal_alone(place: Place) -> None:
+    place.settings(**{names.TRACKING_METHOD_KEY: "label"})
+    place.config_map("one", label="shop")
+    place.application("shop", "one")
+    told = place.migrate("--to", "annotation", "-o", "json")
+    assert json.loads(told.output) == {
+        "from": "label",
+        "to": "annotation",
+        "prepared": 1,
+        "ready": 0,
+        "inTheWay": [],
+        "switched": False,
+    }
+    seen = on_a_terminal(["tracking", "migrate", "--to", "annotation", *place.reached])
+    assert "Applications" in seen.screen
+    assert seen.out.startswith("label -> annotation: 1 to be marked")
+
+
+def test_an_installation_id_is_told_to_programs(place: Place) -> None:
+    place.settings()
+    assert yaml.safe_load(place.installation_id("show", "-o", "yaml").output) == {
+        "installationId": None,
+        "generated": False,
+        "applications": 0,
+    }
+    made = json.loads(place.installation_id("ensure", "--yes", "-o", "json").output)
+    assert made["generated"]
+    assert json.loads(place.installation_id("ensure", "-o", "json").output) == {**made, "generated": False}
 
 
 def test_a_run_that_was_interrupted_goes_on_where_it_was(place: Place) -> None:
@@ -157,6 +192,13 @@ def test_an_installation_id_is_shown_and_made_only_when_told_so(place: Place) ->
         assert place.installation_id(*arguments).output == f"{made}\n"
     place.settings(**{names.INSTALLATION_ID_KEY: ""})
     assert "which opts out" in place.installation_id("ensure", "--yes").output
+
+
+def test_where_argo_cd_tracks_by_label_an_installation_id_changes_nothing(place: Place) -> None:
+    place.settings(**{names.TRACKING_METHOD_KEY: "label"})
+    place.application("shop", "one")
+    tried = place.installation_id("ensure").output
+    assert "Argo CD tracks by label and reads no installation id, so this changes nothing" in tried
 
 
 def test_a_renewed_installation_id_leaves_word_of_those_before_it(place: Place) -> None:
