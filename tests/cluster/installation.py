@@ -13,7 +13,8 @@ import yaml
 
 from scripts.acceptance.steps import NAME
 from scripts.cluster.controlplane import Cluster
-from tests.webhook.conftest import ROOT, free_port
+from scripts.ports import free_port
+from tests.webhook.conftest import ROOT
 from tests.webhook.webhook_process import environment
 
 MANIFESTS = ROOT / "manifests" / "overlays"

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scripts.cluster.controlplane import Cluster
+from scripts.ports import free_port
 from tests.cluster.installation import AGENT, listening
-from tests.webhook.conftest import ROOT, free_port
+from tests.webhook.conftest import ROOT
 from tests.webhook.webhook_process import Guard
 
 FORMER = "8c4a691"

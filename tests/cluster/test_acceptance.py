@@ -12,8 +12,9 @@ import pytest
 from scripts.acceptance.clusters import Place, until
 from scripts.cluster.controlplane import Cluster
 from scripts.cluster.testing import Clusters
+from scripts.ports import free_port
 from tests.cluster.installation import AGENT, certificates, installed, sidecar, with_injection
-from tests.webhook.conftest import ROOT, free_port
+from tests.webhook.conftest import ROOT
 from tests.webhook.webhook_process import Guard
 
 

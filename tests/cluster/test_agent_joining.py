@@ -14,8 +14,9 @@ import yaml
 from scripts.acceptance.clusters import Place, until
 from scripts.cluster.controlplane import Cluster
 from scripts.cluster.testing import Clusters
+from scripts.ports import free_port
 from tests.cluster.installation import AGENT, MANIFESTS, installed, sidecar, tiphys
-from tests.webhook.conftest import ROOT, free_port
+from tests.webhook.conftest import ROOT
 from tests.webhook.webhook_process import environment
 from tiphys import __version__
 

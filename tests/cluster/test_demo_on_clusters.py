@@ -14,10 +14,10 @@ from click.testing import CliRunner
 from cli.commands.demo import command
 from demo import local_clusters
 from scripts.cluster.binaries import Binaries
-from tests.cli.commands.test_demo import FAREWELL, FIRST, GOLDEN, MISTAKEN, ROOT, TIPHYS
+from tests.cli.commands.test_demo import FAREWELL, FIRST, GOLDEN, MISTAKEN, ROOT, TIPHYS, settled
 from tiphys.errors import CallError
 
-CLUSTERS = ("control-plane", "prod", "edge")
+CLUSTERS = ("control-plane", "control-plane-2", "prod", "edge")
 
 
 @pytest.fixture
@@ -57,7 +57,8 @@ def told_until(process: subprocess.Popen[str], text: str) -> str:
 
 def steps(told: str) -> list[str]:
     """The story alone: which clusters these are stands before it, how to reach them after it."""
-    return told[told.index(FIRST) :].partition("\nThe webhook's status page")[0].splitlines()
+    story = settled(told)
+    return story[story.index(FIRST) :].partition("\nThe webhook's status page")[0].splitlines()
 
 
 def interrupt(process: subprocess.Popen[str]) -> tuple[str, str]:
@@ -108,7 +109,7 @@ def test_the_story_is_the_same_and_kubectl_can_look_at_it(cluster_binaries: Bina
         mirrored = kubectl("prod", "get", "appproject", "web", "--namespace", "argocd")
         assert mirrored.returncode == 0
         tried = subprocess.run(
-            [*TIPHYS, "demo", "get", "appproject", "--cluster", "edge"],
+            [*TIPHYS, "demo", "get", "appproject", "--cluster", "edge", "-o", "name"],
             cwd=ROOT,
             capture_output=True,
             text=True,
@@ -125,7 +126,7 @@ def test_the_story_is_the_same_and_kubectl_can_look_at_it(cluster_binaries: Bina
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("moment", ["Three clusters", "2. "])
+@pytest.mark.parametrize("moment", ["Four clusters", "2. ", "11. "])
 def test_ctrl_c_leaves_nothing_behind(cluster_binaries: Binaries, folder: Path, moment: str) -> None:
     with demonstration(folder) as process:
         told_until(process, moment)

@@ -1,5 +1,6 @@
 """Nothing of a local cluster outlives whoever started it."""
 
+import itertools
 import os
 import select
 import signal
@@ -18,6 +19,7 @@ from scripts.cluster.binaries import Binaries
 from scripts.cluster.controlplane import API_SERVER, ETCD, Cluster, ClusterError
 from scripts.cluster.definitions import find_definitions
 from scripts.cluster.seeding import harvest, seed_folder
+from scripts.ports import free_port
 from tests.crowd import crowd
 
 ROOT = Path(__file__).parents[2]
@@ -130,12 +132,12 @@ def test_a_port_that_somebody_takes_in_the_last_moment_is_replaced(
     cluster_binaries: Binaries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        first = [taken.getsockname()[1], *controlplane.free_ports(2)]
-        offers = [first, controlplane.free_ports(3)]
-        monkeypatch.setattr(controlplane, "free_ports", lambda _count: offers.pop(0))
+        occupied = taken.getsockname()[1]
+        offers = itertools.chain([occupied], iter(free_port, None))
+        monkeypatch.setattr(controlplane, "free_port", lambda: next(offers))
 
         with Cluster(binaries=cluster_binaries) as cluster:
-            assert cluster.port != first[0]
+            assert cluster.port != occupied
             assert cluster.kubectl("get", "namespaces").returncode == 0
 
 

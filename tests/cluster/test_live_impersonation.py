@@ -83,7 +83,8 @@ async def test_kubectl_acts_as_the_account_of_the_project_and_as_nobody_else(
             assert refused.returncode != 0
             assert "names another account" in refused.stderr
             listed = await kubectl("get", "configmaps", "-o", "name", account=account)
-            assert listed.stdout.split() == []
+            assert (listed.returncode != 0, listed.stdout.split()) == (True, [])
+            assert f"name other accounts than {account}" in listed.stderr
         grouped = await kubectl("get", "configmap", "mine", "--as-group", "system:masters")
         assert "by Impersonate-User alone" in grouped.stderr
 

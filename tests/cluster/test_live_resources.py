@@ -6,10 +6,13 @@ import pytest
 
 from argocd import names
 from kube.errors import NotFoundError
-from kube.resources import CONFIG_MAPS
+from kube.live.raw import RawAnswer, RawApi
+from kube.resources import APPLICATIONS, CONFIG_MAPS
 from kube.store import Object, Resource
 from tests.cluster.live_scene import DEPLOYMENTS, deployment, live
 from tests.cluster.sidecar_ends import Ends
+from tests.sidecars.captured_logs import logged
+from tests.sidecars.pair_in_memory import application
 from tests.sidecars.proxies.hub_caller import hub_caller
 
 SUPPORTED_PATCHES = (
@@ -64,6 +67,7 @@ async def test_discovery_is_the_workload_clusters_own(ends: Ends) -> None:
 
 
 async def test_every_patch_is_the_patch_that_it_says(ends: Ends) -> None:
+    lines = logged(level="info")
     async with live(ends) as at:
         await at.create(CONFIG_MAPS, at.tracked(CONFIG_MAPS, "mine", data={"a": "1"}))
         for content_type, patch in SUPPORTED_PATCHES:
@@ -87,6 +91,12 @@ async def test_every_patch_is_the_patch_that_it_says(ends: Ends) -> None:
         assert "argocd-controller" in {entry["manager"] for entry in there["metadata"]["managedFields"]}
         other = await at.hub("PATCH", at.path(CONFIG_MAPS, "mine"), {}, content_type="text/plain")
         assert other.status == 415
+        audited = lines("asked to change an object")
+        assert [(line["operation"], line["code"]) for line in audited] == [("PATCH", 200)] * 4 + [
+            ("PATCH", 415)
+        ]
+        assert {(line["key"], line["user"]) for line in audited} == {(at.path(CONFIG_MAPS, "mine"), "-")}
+        assert "strategic" not in str(audited)
 
 
 async def test_a_strategic_patch_keeps_the_second_container(ends: Ends) -> None:
@@ -146,6 +156,41 @@ async def test_an_apply_of_what_is_not_there_is_judged_as_a_creation(ends: Ends)
         assert (await at.hub("PATCH", at.path(CONFIG_MAPS, "new") + query, nobodys, **apply)).status == 403
 
 
+@pytest.mark.parametrize("resource", [CONFIG_MAPS, APPLICATIONS], ids=lambda resource: resource.plural)
+async def test_an_apply_of_what_is_not_there_leaves_alone_what_appears_meanwhile(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch, resource: Resource
+) -> None:
+    request = RawApi.request
+    async with live(ends) as at:
+        path = at.path(resource, "new")
+        theirs = {"metadata": {"name": "new", "annotations": {"whose": "theirs"}}}
+        theirs["spec"] = application()["spec"]
+        mine = {"apiVersion": resource.api_version, "kind": resource.kind, **at.tracked(resource, "new")}
+        mine["spec"] = {**application()["spec"], "project": "mine"}
+        if resource == CONFIG_MAPS:
+            mine.pop("spec")
+            theirs.pop("spec")
+
+        async def meanwhile(api: RawApi, method: str, where: str, **how: Any) -> RawAnswer:
+            if method == "PATCH" and where == path:
+                await at.create(resource, theirs)
+            return await request(api, method, where, **how)
+
+        def applying() -> Any:
+            query = "?fieldManager=argocd-controller&force=true"
+            return at.hub("PATCH", path + query, mine, content_type="application/apply-patch+yaml")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(RawApi, "request", meanwhile)
+            conflict = await applying()
+        assert (conflict.status, conflict.json["reason"]) == (409, "Conflict")
+        assert (await at.there(resource, "new"))["metadata"]["annotations"] == {"whose": "theirs"}
+        await ends.workload.delete(resource, name="new", namespace=at.namespace)
+        made = await applying()
+        assert made.status == 201, made.body
+        assert (await applying()).status == 200, "and goes on as an apply"
+
+
 async def test_what_is_deleted_is_the_object_that_was_tested(ends: Ends) -> None:
     async with live(ends) as at:
         await at.create(CONFIG_MAPS, at.tracked(CONFIG_MAPS, "mine"))
@@ -157,6 +202,42 @@ async def test_what_is_deleted_is_the_object_that_was_tested(ends: Ends) -> None
         assert (await at.hub("DELETE", at.path(CONFIG_MAPS, "mine"))).status == 200
         with pytest.raises(NotFoundError):
             await at.there(CONFIG_MAPS, "mine")
+
+
+async def test_what_takes_an_objects_name_after_the_test_is_left_alone(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = RawApi.request
+    mine = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine"}, "data": {"mine": "1"}}
+    forced = "?fieldManager=argocd-controller&force=true"
+    cases: list[tuple[str, str, Any]] = [
+        ("PUT", "application/json", mine),
+        ("PATCH", "application/merge-patch+json", mine),
+        ("PATCH", "application/strategic-merge-patch+json", mine),
+        ("PATCH", "application/apply-patch+yaml", mine),
+        ("PATCH", "application/json-patch+json", [{"op": "add", "path": "/data/mine", "value": "1"}]),
+        ("DELETE", "application/json", {}),
+    ]
+    async with live(ends) as at:
+        path = at.path(CONFIG_MAPS, "mine")
+        await at.create(CONFIG_MAPS, {"metadata": {"name": "mine"}})
+
+        async def replaced(body: Object) -> None:
+            await ends.workload.delete(CONFIG_MAPS, name="mine", namespace=at.namespace)
+            await at.create(CONFIG_MAPS, body)
+
+        async def replaced_before(api: RawApi, method: str, where: str, **how: Any) -> RawAnswer:
+            if method != "GET" and where == path:
+                await replaced({"metadata": {"name": "mine"}, "data": {"theirs": "1"}})
+            return await request(api, method, where, **how)
+
+        monkeypatch.setattr(RawApi, "request", replaced_before)
+        for method, content_type, body in cases:
+            await replaced(at.tracked(CONFIG_MAPS, "mine", data={"a": "1"}))
+            query = forced if "apply" in content_type else ""
+            answer = await at.hub(method, path + query, body, content_type=content_type)
+            assert (answer.status, answer.json["kind"]) == (409, "Status"), (content_type, answer.body)
+            assert (await at.there(CONFIG_MAPS, "mine"))["data"] == {"theirs": "1"}, content_type
 
 
 async def test_a_subresource_is_read_changed_and_never_taken_for_its_object(ends: Ends) -> None:

@@ -9,8 +9,9 @@ import pytest
 
 from kube.errors import NotFoundError
 from kube.resources import APPLICATIONS, CONFIG_MAPS
-from scripts.argocd_agent import BINARY, agent_arguments, free_port, principal_arguments
+from scripts.argocd_agent import BINARY, agent_arguments, principal_arguments
 from scripts.cluster.testing import Clusters
+from scripts.ports import free_port
 from tests.cluster.live_scene import DEPLOYMENTS, Live
 from tests.cluster.sidecar_ends import Ends
 from tests.sidecars.pair_in_memory import application, project

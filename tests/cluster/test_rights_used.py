@@ -21,9 +21,9 @@ from scripts.acceptance.clusters import FailedError, until
 from scripts.cluster.api import MERGE_PATCH, RefusedError
 from scripts.cluster.controlplane import Cluster
 from scripts.cluster.testing import Clusters
+from scripts.ports import free_port
 from tests.cluster.access_rights import Calls, Right, called, given, unused
 from tests.cluster.installation import AGENT, allow_pair, certificates, installed, sidecar
-from tests.webhook.conftest import free_port
 from tests.webhook.webhook_process import Guard
 
 HOME, ARGOCD = "tiphys-system", "argocd"

@@ -135,33 +135,39 @@ def test_the_command_line_understands_what_the_pods_are_started_with(cluster: Cl
         command.make_context(name, words, parent=click.Context(tiphys, info_name="tiphys"))
 
 
-@pytest.mark.parametrize("component", sorted(path.name for path in (MANIFESTS / "components").iterdir()))
-def test_every_component_can_be_added_to_an_overlay(cluster: Cluster, component: str, tmp_path: Path) -> None:
-    """Kinds of cert-manager and the Prometheus operator are not on this API server: rendered, not applied."""
-    copy = tmp_path / "manifests"
+def overlay_with(component: str, *, base: str, folder: Path) -> Path:
+    copy = folder / "manifests"
     shutil.copytree(MANIFESTS, copy)
     own = copy / "overlays" / "own"
     own.mkdir()
-    of_agents = {"agent-autonomous", "agent-logs", "agent-terminals", "workload-role"}
-    base = "workload-managed" if component in of_agents else "control-plane"
-    used = [f"../../components/{component}"]
     (own / "kustomization.yaml").write_text(
         yaml.safe_dump(
             {
                 "apiVersion": "kustomize.config.k8s.io/v1beta1",
                 "kind": "Kustomization",
                 "resources": [f"../{base}"],
-                "components": used,
+                "components": [f"../../components/{component}"],
             }
         )
     )
+    return own
+
+
+@pytest.mark.parametrize("component", sorted(path.name for path in (MANIFESTS / "components").iterdir()))
+def test_every_component_can_be_added_to_an_overlay(cluster: Cluster, component: str, tmp_path: Path) -> None:
+    """Kinds of cert-manager and the Prometheus operator are not on this API server: rendered, not applied."""
+    of_agents = {"agent-autonomous", "agent-logs", "agent-terminals", "workload-role"}
+    base = "workload-managed" if component in of_agents else "control-plane"
+    own = overlay_with(component, base=base, folder=tmp_path)
     made = list(yaml.safe_load_all(cluster.kubectl("kustomize", str(own)).stdout))
     added = {
         "agent-autonomous": ("Role", "tiphys-agent"),
         "agent-logs": ("ClusterRole", "tiphys-agent-logs"),
         "agent-terminals": ("ClusterRole", "tiphys-agent-terminals"),
+        "application-namespace": ("Role", "tiphys-webhook"),
         "cert-manager": ("Certificate", "tiphys-webhook"),
         "high-availability": ("ValidatingAdmissionPolicy", "tiphys-ha-fence"),
+        "high-availability-admin": ("NetworkPolicy", "tiphys-principal-ha-admin"),
         "injection": ("ConfigMap", "tiphys-injection"),
         "live-resources-edit": ("ClusterRole", "tiphys-agent-live-resources-edit"),
         "monitoring": ("ConfigMap", "tiphys-dashboard"),
@@ -172,11 +178,48 @@ def test_every_component_can_be_added_to_an_overlay(cluster: Cluster, component:
     assert added in {(thing["kind"], thing["metadata"]["name"]) for thing in made}
 
 
+def test_the_right_to_exec_comes_with_the_switch_and_not_without_it(
+    cluster: Cluster, argocd: str, tmp_path: Path
+) -> None:
+    for overlay in (*SIDECARS, "webhook-only"):
+        text = cluster.kubectl("kustomize", str(MANIFESTS / "overlays" / overlay)).stdout
+        assert "exec" not in text
+        rules = [rule for thing in yaml.safe_load_all(text) for rule in thing.get("rules") or ()]
+        assert [rule for rule in rules if {"*", "pods/*"} & set(rule.get("resources") or ())] == []
+    own = overlay_with("agent-terminals", base="workload-managed", folder=tmp_path)
+    asked = ("auth", "can-i", "--as", f"system:serviceaccount:{argocd}:tiphys-agent", "--subresource", "exec")
+    verbs = ("get", "create")
+    try:
+        cluster.kubectl("apply", "--server-side", "-k", str(MANIFESTS / "overlays" / "workload-managed"))
+        without = [cluster.kubectl(*asked, verb, "pods", check=False).stdout.strip() for verb in verbs]
+        cluster.kubectl("apply", "--server-side", "-k", str(own))
+        granted = [cluster.kubectl(*asked, verb, "pods", check=False).stdout.strip() for verb in verbs]
+        arguments = cluster.request("GET", f"/apis/apps/v1/namespaces/{argocd}/deployments/tiphys-agent")
+    finally:
+        cluster.kubectl("delete", "--wait=false", "-k", str(own))
+    assert (without, granted) == (["no", "no"], ["yes", "yes"])
+    assert "--enable-exec" in arguments["spec"]["template"]["spec"]["containers"][0]["args"]
+
+
 @pytest.mark.parametrize("overlay", [*SIDECARS, "webhook-only"])
 def test_every_deployment_has_a_network_policy_without_asking(cluster: Cluster, overlay: str) -> None:
     things = rendered(cluster, overlay)
     deployed = {thing["metadata"]["name"] for thing in things if thing["kind"] == "Deployment"}
     assert deployed == {thing["metadata"]["name"] for thing in things if thing["kind"] == "NetworkPolicy"}
+
+
+def test_both_proxies_admit_argocd_server_alone(cluster: Cluster) -> None:
+    [policy] = [
+        thing["spec"]
+        for thing in rendered(cluster, "control-plane")
+        if (thing["kind"], thing["metadata"]["name"]) == ("NetworkPolicy", "tiphys-principal")
+    ]
+    assert policy["policyTypes"] == ["Ingress"]
+    server = [{"podSelector": {"matchLabels": {"app.kubernetes.io/name": "argocd-server"}}}]
+    for port in (6379, 9090):
+        rules = [rule for rule in policy["ingress"] if any(each["port"] == port for each in rule["ports"])]
+        assert rules == [{"from": server, "ports": [{"port": port}]}]
+    assert all(rule["ports"] for rule in policy["ingress"]), "no rule is about every port"
 
 
 def test_the_webhooks_probes_admit_monitoring_alone_and_need_more_than_one_failure(cluster: Cluster) -> None:

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from scripts.cluster.testing import Clusters
+from scripts.ports import free_port
 from tests.cluster.sidecar_ends import Ends
 from tests.sidecars.pair_in_memory import project
-from tests.webhook.conftest import free_port
 
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 60.0

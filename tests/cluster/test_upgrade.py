@@ -15,10 +15,11 @@ from kube.resources import APP_PROJECTS, APPLICATIONS
 from kube.store import Object, PatchKind
 from scripts.cluster.binaries import Binaries
 from scripts.cluster.controlplane import Cluster
+from scripts.ports import free_port
 from tests.cluster.installation import AGENT
 from tests.cluster.releases import ARGOCD, FORMER, Release, join_agent, stop
 from tests.webhook import webhook_process
-from tests.webhook.conftest import ROOT, free_port
+from tests.webhook.conftest import ROOT
 from tests.webhook.server.balancer import Balancer
 from tests.webhook.webhook_process import Guard
 

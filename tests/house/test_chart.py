@@ -1,6 +1,7 @@
 """The Helm chart without Helm: its templates are fresh, its defaults are the bases', its schema takes its values."""
 
 import json
+import re
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -78,10 +79,32 @@ def _keys(values: Any, schema: Any, path: str = "") -> list[str]:
         {"agent": {"principal": {"port": 70000}}},
         {"agent": {"certificate": {"key": "secret"}}},
         {"principal": {"extraArgs": "--log-level=debug"}},
+        {"principal": {"highAvailability": {"adminAuth": "subject:CN=ops"}}},
         {"image": {"digest": "latest"}},
         {"argocd": {"namespace": "Argo CD"}},
+        {"argocd": {"applicationNamespaces": "team-a"}},
+        {"argocd": {"applicationNamespaces": ["team-*"]}},
+        {"argocd": {"applicationNamespaces": ["team-a", "team-a"]}},
     ],
 )
 def test_the_schema_refuses(wrong: Any, schema: Any) -> None:
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(wrong, schema)
+
+
+def test_the_right_to_exec_comes_with_the_switch_and_not_without_it(values: Any) -> None:
+    """Helm's own word on it: tests/cluster/test_chart_installed.py."""
+    assert values["agent"]["terminals"]["enabled"] is False
+    about = {
+        str(path.relative_to(CHART))
+        for path in CHART.glob("templates/*/*.yaml")
+        if re.search("pods/exec|enable-exec", path.read_text())
+    }
+    assert about == {"templates/agent/deployment.yaml", "templates/agent/terminals.yaml"}
+    condition = "{{- if and .Values.agent.enabled .Values.agent.terminals.enabled }}"
+    first, *rest = (CHART / "templates/agent/terminals.yaml").read_text().partition("\n")[2].splitlines()
+    assert (first, rest[-1]) == (condition, "{{- end }}")
+    assert (
+        "{{- if .Values.agent.terminals.enabled }}\n            - --enable-exec\n            {{- end }}"
+        in (CHART / "templates/agent/deployment.yaml").read_text()
+    )

@@ -1,5 +1,6 @@
 """The pages that people write: every link leads somewhere, every command is one that there is."""
 
+import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from cli.main import tiphys
 
@@ -141,8 +143,37 @@ def test_every_command_is_one_that_there_is(page: str) -> None:
 def test_commands_in_running_text_exist(page: str) -> None:
     text = re.sub(r"^ *```.*?^ *```", "", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
     for call in re.findall(r"`tiphys ([a-z][a-z -]*)[^`]*`", text):
-        first = call.split()[0]
-        assert first in tiphys.list_commands(click.Context(tiphys)), call
+        command: click.Command | None = tiphys
+        for word in call.split():
+            if not isinstance(command, click.Group) or word.startswith("-"):
+                break
+            command = command.get_command(click.Context(command), word)
+            assert command is not None, call
+
+
+@pytest.mark.parametrize(
+    ("page", "labels"),
+    [("README.md", {"argocd-agent.argoproj-labs.io/ignore-sync": "True"}), ("docs/webhook.md", {})],
+)
+def test_a_refusal_that_a_page_shows_is_what_the_webhook_says(page: str, labels: dict[str, str]) -> None:
+    project = {
+        "metadata": {"name": "web", "namespace": "argocd", "labels": labels},
+        "spec": {"sourceRepos": ["!*"]},
+    }
+    request = {
+        "uid": "1",
+        "kind": {"group": "argoproj.io", "version": "v1alpha1", "kind": "AppProject"},
+        "resource": {"group": "argoproj.io", "version": "v1alpha1", "resource": "appprojects"},
+        "name": "web",
+        "namespace": "argocd",
+        "operation": "CREATE",
+        "userInfo": {"username": "dora"},
+        "object": {"apiVersion": "argoproj.io/v1alpha1", "kind": "AppProject", **project},
+    }
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    told = CliRunner().invoke(tiphys, ["review"], input=json.dumps(review)).stdout
+    message = json.loads(told)["response"]["status"]["message"]
+    assert " ".join(message.split()) in " ".join((ROOT / page).read_text().split())
 
 
 def test_the_checker_finds_what_is_wrong() -> None:

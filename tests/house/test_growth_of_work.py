@@ -1,45 +1,23 @@
-"""Work on an object grows with its size and no faster, or the budget of the review ends it.
+"""Work on an object grows with its size and no faster, or the budget of the review ends it (`executed_lines.py`)."""
 
-Counted are the lines that are executed in `argocd/`, not time. An object with eight times as many entries may take
-eight times as many lines, and a logarithm more. Work that grows faster must be seen by the budget: the larger object is
-judged with a budget that allows for the same growth, so that what is counted in steps ends there, and what grows
-without being counted is found out by its lines.
-"""
-
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from datetime import date
-from itertools import count
-from pathlib import Path
-from types import FrameType
+from functools import partial
+from itertools import count, product
 from typing import Any
 
 import pytest
 
-import argocd
 from argocd import names, reading
-from argocd.budget import StepBudget
 from argocd.engine.directory import Directory, Shelf
-from argocd.engine.judge import judge
-from argocd.judging.case import Case, Finding, Operation, Rule, Surroundings, User, kind_of
-from argocd.judging.configuration import Configuration, ReviewLimits
+from argocd.judging.case import Case, Finding, Kind, Operation, Rule, Surroundings, User, kind_of
+from argocd.judging.configuration import Configuration
 from argocd.rules.catalogue import CATALOGUE
 from argocd.settings.argocd_cm import ImpersonationSwitch, Settings
 from tests.argocd.altered_objects import at, paths, replaced
 from tests.argocd.cases import case_of
+from tests.house.executed_lines import FEW, LINES_OF_A_STEP, MOST_STEPS, hold, judged
 
-FEW, MANY = 8, 64
-GROWTH = 16.0
-"""Of n log n from 8 to 64 entries: eight times as many, and a logarithm that doubles."""
-LINES_OF_A_STEP = 20
-"""At most, with what surrounds it."""
-FEW_STEPS = 300
-"""What a pattern costs by itself, before there are many."""
-MOST_STEPS = 60_000
-"""Of any review here: patterns that take for ever would make the test do so too."""
-TODAY = date(2026, 9, 1)
-ROOM = str(Path(argocd.__file__).parent)
 NONCES = count()
 """Answers about short texts are remembered: every object has its own."""
 
@@ -47,7 +25,7 @@ Fill = Callable[[str, str], str]
 
 FILLS: dict[str, Fill] = {
     "numbered": lambda text, number: f"{text}-{number}",
-    "the same": lambda text, _: text,
+    "the same": lambda text, number: f"{text}-{number.partition('x')[0]}",
     "prefixes": lambda text, number: f"{text}-{number}*",
     "suffixes": lambda _, number: f"*-{number}",
     "stars": lambda _, number: f"*a*b*a*{number}",
@@ -122,53 +100,11 @@ WHOLE = project(
         }
     ],
 )
-LISTS = [path for path in paths(WHOLE) if isinstance(at(WHOLE, path), list)]
 TEXTS = [
     path
     for path in paths(WHOLE)
     if path[:1] == ("spec",) and isinstance(at(WHOLE, path), str) and path[1] != "signatureKeys"
 ]
-
-
-def counted(work: Callable[[], Any]) -> int:
-    """Lines of `argocd/` that are executed."""
-    lines = 0
-
-    def in_function(_frame: FrameType, event: str, _argument: Any) -> Any:
-        nonlocal lines
-        lines += event == "line"
-        return in_function
-
-    def entered(frame: FrameType, _event: str, _argument: Any) -> Any:
-        return in_function if frame.f_code.co_filename.startswith(ROOM) else None
-
-    before = sys.gettrace()
-    sys.settrace(entered)
-    try:
-        work()
-    finally:
-        sys.settrace(before)
-    return lines
-
-
-def judged(case: Case, *, steps: int, rules: tuple[Rule, ...]) -> tuple[int, int]:
-    """The lines and the steps of one review with this budget."""
-    surroundings = case.surroundings
-    configuration = replace(surroundings.configuration, limits=ReviewLimits(review_steps=steps))
-    limited = replace(case, surroundings=replace(surroundings, configuration=configuration))
-    with StepBudget() as spent:
-        lines = counted(lambda: judge(limited, today=TODAY, rules=rules))
-    return lines, spent.steps
-
-
-def hold(make: Callable[[int], Case], *, rules: tuple[Rule, ...] = CATALOGUE) -> None:
-    """The work on `make(64)` is at most so many times that on `make(8)`."""
-    least, _ = judged(make(1), steps=MOST_STEPS, rules=rules)
-    few, steps = judged(make(FEW), steps=MOST_STEPS, rules=rules)
-    allowed = min(int(GROWTH * steps) + FEW_STEPS, MOST_STEPS)
-    many, _ = judged(make(MANY), steps=allowed, rules=rules)
-    grown = least + GROWTH * max(few - least, 0)
-    assert many <= grown + LINES_OF_A_STEP * allowed, (least, few, many, steps)
 
 
 def around(*, known: Mapping[str, Any] | None = None) -> Surroundings:
@@ -198,6 +134,46 @@ def enlarged(thing: Any, path: tuple[Any, ...], size: int, fill: Fill) -> Any:
     return replaced(thing, path, many)
 
 
+HOSTILE = tuple(fill for name, fill in FILLS.items() if name not in {"numbered", "the same"})
+
+
+def hostile(text: str, number: str) -> str:
+    """Every hostile pattern in turn, in one list."""
+    return HOSTILE[int(number.rpartition("x")[2]) % len(HOSTILE)](text, number)
+
+
+USUAL: dict[str, Fill] = {
+    "numbered": FILLS["numbered"],
+    "the same": FILLS["the same"],
+    "each in turn": hostile,
+}
+BY_FILL = pytest.mark.parametrize(
+    "fill",
+    [
+        *(pytest.param(fill, id=name) for name, fill in USUAL.items()),
+        *(
+            pytest.param(fill, id=name, marks=pytest.mark.proof)
+            for name, fill in FILLS.items()
+            if name not in USUAL
+        ),
+    ],
+)
+
+
+def grown(thing: Any, size: int, fill: Fill, *, outer: bool, nonce: int, inside: bool = False) -> Any:
+    """With so many entries in each of the lists that are in no other, or in each of those that are."""
+    if isinstance(thing, dict):
+        return {
+            key: grown(value, size, fill, outer=outer, nonce=nonce, inside=inside)
+            for key, value in thing.items()
+        }
+    if not isinstance(thing, list) or not thing:
+        return thing
+    if outer is not inside:
+        return [filled(thing[index % len(thing)], fill, f"{nonce}x{index}") for index in range(size)]
+    return [grown(entry, size, fill, outer=outer, nonce=nonce, inside=True) for entry in thing]
+
+
 def case_for(
     thing: Mapping[str, Any], surroundings: Surroundings, old: Mapping[str, Any] | None = None
 ) -> Case:
@@ -215,51 +191,66 @@ def id_of(path: tuple[Any, ...]) -> str:
     return ".".join(map(str, path))
 
 
-@pytest.mark.parametrize("fill", FILLS.values(), ids=FILLS)
-@pytest.mark.parametrize("path", LISTS, ids=id_of)
-def test_every_list_of_a_project_is_judged_in_time_that_grows_with_it(
-    path: tuple[Any, ...], fill: Fill
-) -> None:
-    hold(lambda size: case_for(enlarged(WHOLE, path, size, fill), around()))
-
-
-@pytest.mark.parametrize("fill", FILLS.values(), ids=FILLS)
-def test_lists_that_are_compared_with_each_other_are_too(fill: Fill) -> None:
-    lists = [("spec", key) for key in ("destinations", "destinationServiceAccounts", "sourceNamespaces")]
-
-    def make(size: int) -> Case:
-        thing = WHOLE
-        for path in lists:
-            thing = enlarged(thing, path, size, fill)
-        return case_for(thing, around())
-
-    hold(make)
-
-
-@pytest.mark.parametrize("repeated", REPEATED.values(), ids=REPEATED)
-@pytest.mark.parametrize("path", TEXTS, ids=id_of)
-def test_every_text_of_a_project_is_too(path: tuple[Any, ...], repeated: Callable[[int], str]) -> None:
+def hold_text(path: tuple[Any, ...], repeated: Callable[[int], str]) -> None:
     hold(lambda size: case_for(replaced(WHOLE, path, f"{repeated(size)}{next(NONCES)}"), around()))
 
 
-def lists_of(rule: Rule) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    for example in (rule.bad, rule.good):
-        thing = case_of(example, rule=rule).object
-        for path in paths(thing):
-            found = at(thing, path)
-            if isinstance(found, list) and found:
-                yield example, path
+@pytest.mark.parametrize(("place", "path"), list(enumerate(TEXTS)), ids=list(map(id_of, TEXTS)))
+def test_every_text_of_a_project_is_judged_in_time_that_grows_with_it(
+    place: int, path: tuple[Any, ...]
+) -> None:
+    """The hostile patterns in turn, one for each text."""
+    hold_text(path, list(REPEATED.values())[place % len(REPEATED)])
 
 
-@pytest.mark.parametrize("rule", [pytest.param(rule, id=rule.id) for rule in CATALOGUE])
-def test_every_list_in_a_rules_examples_is_judged_by_it_in_time_that_grows_with_it(rule: Rule) -> None:
-    for example, path in lists_of(rule):
-        case = case_of(example, rule=rule)
-        for fill in (FILLS["numbered"], FILLS["the same"], FILLS["stars"]):
-            hold(lambda size: replace(case, object=enlarged(case.object, path, size, fill)), rules=(rule,))  # noqa: B023 - called here
+@pytest.mark.proof
+@pytest.mark.parametrize("repeated", REPEATED.values(), ids=REPEATED)
+@pytest.mark.parametrize("path", TEXTS, ids=id_of)
+def test_every_text_of_a_project_is_with_each_pattern(
+    path: tuple[Any, ...], repeated: Callable[[int], str]
+) -> None:
+    hold_text(path, repeated)
 
 
-@pytest.mark.parametrize("fill", FILLS.values(), ids=FILLS)
+def examples_of(rule: Rule) -> Iterator[Case]:
+    """With lists that the rule may read: its own, and for what is said of projects one with all lists there are."""
+    yield from (case_of(example, rule=rule) for example in (rule.bad, rule.good))
+    if Kind.PROJECT in rule.kinds:
+        yield case_for(WHOLE, around())
+
+
+def hold_lists(rule: Rule, fills: Iterable[Fill]) -> None:
+    """All lists at once, so that those that are compared with each other are found out too."""
+    for case, outer in product(examples_of(rule), (True, False)):
+
+        def made(size: int, *, fill: Fill) -> Case:
+            enlarged = grown(case.object, size, fill, outer=outer, nonce=next(NONCES))  # noqa: B023 - called here
+            return replace(case, object=enlarged)  # noqa: B023 - the same
+
+        few, many = (
+            judged(made(size, fill=FILLS["numbered"]), steps=MOST_STEPS, rules=(rule,))[0]
+            for size in (1, FEW)
+        )
+        if many - few >= FEW - 1:  # it reads one of them
+            for fill in fills:
+                hold(partial(made, fill=fill), rules=(rule,))
+
+
+BY_RULE = pytest.mark.parametrize("rule", [pytest.param(rule, id=rule.id) for rule in CATALOGUE])
+
+
+@BY_RULE
+def test_every_rule_judges_the_lists_that_it_reads_in_time_that_grows_with_them(rule: Rule) -> None:
+    hold_lists(rule, USUAL.values())
+
+
+@pytest.mark.proof
+@BY_RULE
+def test_every_rule_does_so_with_lists_of_each_kind_of_pattern(rule: Rule) -> None:
+    hold_lists(rule, HOSTILE)
+
+
+@BY_FILL
 def test_an_application_with_many_sources_in_a_project_with_many_entries_is_too(fill: Fill) -> None:
     thing = {
         "apiVersion": "argoproj.io/v1alpha1",
@@ -281,7 +272,7 @@ def test_an_application_with_many_sources_in_a_project_with_many_entries_is_too(
     hold(make)
 
 
-@pytest.mark.parametrize("fill", FILLS.values(), ids=FILLS)
+@BY_FILL
 def test_a_changed_project_with_many_applications_is_too(fill: Fill) -> None:
     def make(size: int) -> Case:
         surroundings = around()
@@ -307,6 +298,22 @@ def test_a_changed_project_with_many_applications_is_too(fill: Fill) -> None:
         return case_for(new, surroundings, old=old)
 
     hold(make)
+
+
+@pytest.mark.parametrize("piece", [";a", "|.", "+1", ",(.)", ' | "\\(1)"'])
+def test_long_jq_paths_are_charged_for_what_they_take(piece: str) -> None:
+    """A budget ends the review at the same share of work, however many such paths there are."""
+    nonce = next(NONCES)
+    long = [f".a{nonce}x{index}" + piece * (4_000 // len(piece)) for index in range(20)]
+    thing = {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Application",
+        "metadata": {"name": "shop", "namespace": "argocd"},
+        "spec": {"ignoreDifferences": [{"kind": "Job", "jqPathExpressions": long}]},
+    }
+    lines, spent = judged(case_for(thing, around()), steps=MOST_STEPS, rules=CATALOGUE)
+    assert spent > 0.75 * MOST_STEPS  # the next one would be too much, and is not read
+    assert lines <= LINES_OF_A_STEP * MOST_STEPS
 
 
 def test_a_list_that_grows_quadratically_is_found_out() -> None:

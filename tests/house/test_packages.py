@@ -77,14 +77,58 @@ def test_the_wheel_and_the_sdist_hold_the_same_and_are_called_by_the_version(pac
 @pytest.mark.proof
 @pytest.mark.timeout(1200)
 def test_the_command_works_where_there_is_no_checkout(clean: Path, tmp_path: Path) -> None:
-    environment = {"PATH": f"{clean / 'bin'}:/usr/bin:/bin", "HOME": str(tmp_path)}
+    check_command(clean / "bin" / "tiphys", tmp_path)
+
+
+@pytest.fixture(scope="module")
+def pipx(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """From where pip gets everything else, into an environment of its own."""
+    folder = tmp_path_factory.mktemp("pipx")
+    venv.create(folder, with_pip=True)
+    pip: list[str | Path] = [folder / "bin" / "python", "-m", "pip", "--disable-pip-version-check"]
+    done = subprocess.run(
+        [*pip, "install", "--quiet", "pipx"], capture_output=True, text=True, timeout=600, check=False
+    )
+    if done.returncode:
+        pytest.skip(f"pip finds no pipx, is a package index reachable? {done.stderr.strip()[-200:]}")
+    return folder / "bin" / "pipx"
+
+
+@pytest.mark.proof
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("form", ["*.whl", "*.tar.gz"], ids=["wheel", "sdist"])
+def test_pipx_installs_it_and_takes_it_away_again(
+    pipx: Path, packages: Path, form: str, tmp_path: Path
+) -> None:
+    (package,) = packages.glob(form)
+    places = {
+        "PIPX_HOME": tmp_path / "home",
+        "PIPX_BIN_DIR": tmp_path / "bin",
+        "PIPX_MAN_DIR": tmp_path / "man",
+    }
+    environment = {**os.environ, **{name: str(path) for name, path in places.items()}}
+    (tmp_path / "elsewhere").mkdir()
+
+    def do(*words: str | Path) -> str:
+        return run(pipx, *words, cwd=tmp_path / "elsewhere", environment=environment)
+
+    do("install", "--python", sys.executable, package)
+    assert f"package tiphys {__version__}" in do("list")
+    check_command(tmp_path / "bin" / "tiphys", tmp_path / "elsewhere")
+    do("uninstall", "tiphys")
+    assert not (tmp_path / "bin" / "tiphys").exists()
+
+
+def check_command(command: Path, folder: Path) -> None:
+    """That it answers, judges and shows itself at work, in a `folder` without any of our code."""
+    environment = {"PATH": f"{command.parent}:/usr/bin:/bin", "HOME": str(folder)}
 
     def tiphys(*words: str, codes: tuple[int, ...] = (0,)) -> str:
-        return run(clean / "bin" / "tiphys", *words, cwd=tmp_path, environment=environment, codes=codes)
+        return run(command, *words, cwd=folder, environment=environment, codes=codes)
 
     assert __version__ in tiphys("--version")
-    (tmp_path / "good.yaml").write_text(PROJECT.replace("SPEC", "{sourceRepos: ['*']}"))
-    (tmp_path / "bad.yaml").write_text(PROJECT.replace("SPEC", "{sourceRepos: ['!*']}"))
+    (folder / "good.yaml").write_text(PROJECT.replace("SPEC", "{sourceRepos: ['*']}"))
+    (folder / "bad.yaml").write_text(PROJECT.replace("SPEC", "{sourceRepos: ['!*']}"))
     assert "project/source-repo-format" in tiphys("check", "bad.yaml", codes=(1,))
     tiphys("check", "good.yaml", "--quiet")
     assert "refuse" in tiphys("demo", "--once")

@@ -1,12 +1,15 @@
-"""The runners of benchmarks and generated pages."""
+"""The runners of benchmarks and generated pages, and the ports of what the workshop starts."""
 
 import importlib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from scripts.bench.__main__ import table
 from scripts.bench.figures import Figure, awaited_side_by_side, side_by_side
+from scripts.ports import FIRST, LAST, free_port
 
 
 def test_a_table_shows_ratios_and_missed_goals() -> None:
@@ -62,3 +65,24 @@ def test_a_page_that_differs_is_stale(
     assert docs.stale_pages() == {}
     (docs.ROOT / "docs" / "commands.md").write_text("")
     assert list(docs.stale_pages()) == ["docs/commands.md"]
+
+
+def test_no_port_is_offered_twice_however_many_ask_at_once() -> None:
+    with ThreadPoolExecutor(4) as askers:  # a file's lock keeps threads apart as it does processes
+        offered = list(askers.map(lambda _: free_port(), range(200)))
+
+    assert len(set(offered)) == 200
+    assert all(FIRST <= port <= LAST for port in offered)
+
+
+@pytest.mark.parametrize("left", [b"", b"25000x", b"\xff\xfe", b"9" * 5000])
+def test_a_broken_note_of_the_last_port_does_not_matter(
+    left: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    note = tmp_path / "tiphys" / "cluster" / "last-port"
+    note.parent.mkdir(parents=True)
+    note.write_bytes(left)
+
+    assert FIRST <= free_port() <= LAST
+    assert note.read_bytes().isdigit()

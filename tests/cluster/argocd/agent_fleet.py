@@ -1,6 +1,5 @@
 """A hub whose Argo CD deploys nothing itself, a workload cluster whose Argo CD does, and the sidecars between them."""
 
-import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -14,8 +13,8 @@ from scripts.cluster.argocd.installation import NAMESPACE, ArgoCd
 from scripts.cluster.argocd.programs import Programs
 from scripts.cluster.binaries import Binaries
 from scripts.cluster.controlplane import Cluster
+from scripts.ports import free_port
 from tests.cluster.installation import AGENT, MANIFESTS, certificates, sidecar
-from tests.webhook.conftest import free_port
 from tests.webhook.webhook_process import Guard
 
 TARGET = "web"
@@ -69,7 +68,7 @@ def writes(cluster: Cluster, *, since: int) -> list[tuple[str, str]]:
 def started_fleet(
     programs: Programs, binaries: Binaries, *, mode: Mode, folder: Path, guarded: bool = False
 ) -> Iterator[Fleet]:
-    """With `guarded` the webhook enforces on both clusters."""
+    """With `guarded` the webhook enforces on both clusters, and on the hub its rules see the agent's Applications."""
     with ExitStack() as stack:
         hub = ArgoCd(
             stack.enter_context(Cluster(name="hub", binaries=binaries)),
@@ -85,12 +84,10 @@ def started_fleet(
         ).start()
         for argo_cd, overlay in ((hub, "control-plane"), (workload, f"workload-{mode}")):
             argo_cd.cluster.kubectl("apply", "--server-side", "-k", str(MANIFESTS / overlay))
-        if mode is Mode.AUTONOMOUS:
-            configure(hub.cluster, f"agents: {{autonomous: [{AGENT}]}}")
         certificates(hub.cluster, workload.cluster, folder=folder)
         if guarded:
-            for argo_cd in (hub, workload):
-                stack.enter_context(guard(argo_cd.cluster))
+            stack.enter_context(guard(hub.cluster, applications=AGENT))
+            stack.enter_context(guard(workload.cluster))
         port = str(free_port())
         listening = ("--listen-host", "localhost", "--listen-port", port, "--allowed-namespaces", "*")
         stack.enter_context(sidecar("principal", hub.cluster, *listening, folder=folder))
@@ -99,17 +96,21 @@ def started_fleet(
         yield Fleet(hub, workload)
 
 
-def configure(cluster: Cluster, text: str) -> None:
-    patch = json.dumps({"data": {"tiphys.yaml": text}})
-    cluster.kubectl("patch", "configmap", "tiphys", "-n", HOME, "--type=merge", "-p", patch)
-
-
 @contextmanager
-def guard(cluster: Cluster) -> Iterator[Guard]:
+def guard(cluster: Cluster, *, applications: str = "") -> Iterator[Guard]:
+    """`applications`: another namespace of them, as the component for it has it."""
+    words: tuple[str, ...] = ()
+    if applications:
+        role = (MANIFESTS.parent / "components" / "application-namespace" / "role.yaml").read_text()
+        own = role.replace("namespace: applications", f"namespace: {applications}")
+        cluster.kubectl("apply", "--server-side", "-f", "-", stdin=own)
+        words = ("--application-namespace", applications)
     folder = cluster.folder / "guard"  # a test's own would be too long for the path of a socket
     folder.mkdir()
-    own = cluster.kubeconfig_of_account("tiphys-webhook", namespace=HOME)
-    made = Guard(cluster=cluster, folder=folder, home=HOME, argocd=NAMESPACE, kubeconfig=own)
+    account = cluster.kubeconfig_of_account("tiphys-webhook", namespace=HOME)
+    made = Guard(
+        cluster=cluster, folder=folder, home=HOME, argocd=NAMESPACE, kubeconfig=account, arguments=words
+    )
     made.start()
     try:
         made.kubeconfig = None  # an admin registers

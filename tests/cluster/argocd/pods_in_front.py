@@ -34,6 +34,10 @@ class PodsInFront:
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         if request.path.endswith("/log"):
+            if (container := request.query.get("container", "web")) != "web":
+                refused = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 400}
+                refused["message"] = f"container {container} is not valid for pod web-1"
+                return web.json_response(refused, status=400)
             text = LINES if request.query.get("timestamps") == "true" else b"no time\n"
             return web.Response(body=text, content_type="text/plain")
         if request.path.endswith("/exec"):

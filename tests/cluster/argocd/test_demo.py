@@ -15,7 +15,7 @@ from tests.cluster.test_demo_on_clusters import demonstration, interrupt, left_b
 from tests.webhook.guarded_cluster import until
 
 SYNCED = """
-9. An Application of the control plane is really synced, by the Argo CD of prod.
+13. An Application of the control plane is really synced, by the Argo CD of prod.
       appproject shop: stored on control-plane
       application shop: stored on control-plane
    What is in Git is on prod:
@@ -68,7 +68,7 @@ def test_it_ends_with_an_application_that_is_synced(
 
 def test_ctrl_c_while_argo_cd_starts_leaves_nothing_behind(argocd_programs: Programs, folder: Path) -> None:
     with demonstration(folder, "--argocd") as process:
-        told_until(process, "Three clusters")
+        told_until(process, "Four clusters")
         until(lambda: list(folder.glob("*/argo-cd")), what="Argo CD is being started")
         rest, errors = interrupt(process)
     assert errors == ""

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from argocd import names
 from cli.commands import explain, rbac
 from tests.cluster.argocd.argocd_settings import settings
+from tests.cluster.argocd.every_kind import every_kind
 from tests.cluster.argocd.steered import HERE, Object, Scene
 from tests.webhook.guarded_cluster import until
 
@@ -27,60 +28,6 @@ FORMS: dict[str, list[dict[str, str]]] = {
     "catch-all": [{"server": "*", "namespace": "*", "defaultServiceAccount": "everywhere"}],
     "alternatives": [{"server": "*", "namespace": "{{a,{scene}}}", "defaultServiceAccount": "deployer"}],
 }
-PRINTED: tuple[tuple[str, str, dict[str, Any]], ...] = (
-    ("v1", "ConfigMap", {}),
-    ("v1", "Secret", {}),
-    ("v1", "Service", {"spec": {"ports": [{"port": 80}]}}),
-    ("v1", "ServiceAccount", {}),
-    ("v1", "LimitRange", {"spec": {"limits": [{"type": "Container", "default": {"cpu": "1"}}]}}),
-    ("v1", "ResourceQuota", {"spec": {"hard": {"count/pods": "9"}}}),
-    (
-        "v1",
-        "PersistentVolumeClaim",
-        {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}},
-    ),
-    (
-        "autoscaling/v2",
-        "HorizontalPodAutoscaler",
-        {
-            "spec": {
-                "maxReplicas": 2,
-                "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "it"},
-            }
-        },
-    ),
-    ("policy/v1", "PodDisruptionBudget", {"spec": {"minAvailable": 1}}),
-    ("networking.k8s.io/v1", "NetworkPolicy", {"spec": {"podSelector": {}}}),
-    (
-        "networking.k8s.io/v1",
-        "Ingress",
-        {"spec": {"defaultBackend": {"service": {"name": "it", "port": {"number": 80}}}}},
-    ),
-    ("v1", "Namespace", {}),
-    ("scheduling.k8s.io/v1", "PriorityClass", {"value": 1}),
-    ("storage.k8s.io/v1", "StorageClass", {"provisioner": "example.test/none"}),
-    (
-        "rbac.authorization.k8s.io/v1",
-        "Role",
-        {"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]},
-    ),
-    (
-        "rbac.authorization.k8s.io/v1",
-        "ClusterRole",
-        {"rules": [{"nonResourceURLs": ["/healthz"], "verbs": ["get"]}]},
-    ),
-)
-"""One of each sort that Argo CD's own settings do not leave out."""
-CLUSTER_WIDE = {
-    "Namespace": "{scene}-made",
-    "PriorityClass": "{scene}",
-    "StorageClass": "{scene}",
-    "ClusterRole": "{scene}",
-    "APIService": "v1.{scene}-served.test",
-}
-"""Kinds without a namespace, and names that no other test takes."""
-
-WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet")
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -163,6 +110,25 @@ def test_the_account_in_the_audit_log_is_the_one_that_explain_names(
     steered.cluster.kubectl("delete", "namespace", home, "--wait=false")
 
 
+def test_without_an_entry_that_matches_argo_cd_says_what_explain_says(impersonating: Scene) -> None:
+    scene, steered = impersonating, impersonating.steered
+    steered.apply(
+        project(scene, [{"server": HERE, "namespace": "nothing-*", "defaultServiceAccount": "others"}])
+    )
+    steered.apply(scene.application(project=scene.name))
+    expected = told(scene, explain.command, "service-account", scene.name)
+    line = len(steered.cluster.audited())
+
+    steered.cli("app", "sync", scene.name, "--timeout", "50", check=False)
+
+    until(
+        lambda: steered.status(scene.name, "operationState", "phase") in {"Error", "Failed"},
+        what="the sync has failed",
+    )
+    assert expected["error"] in steered.status(scene.name, "operationState", "message")
+    assert (scene.data("prices"), writers(scene, since=line)) == (None, set())
+
+
 def sync(scene: Scene, *options: str) -> list[Object]:
     """What was synced; all of it went well."""
     scene.steered.cli("app", "sync", scene.name, "--timeout", "50", *options, check=False)
@@ -175,96 +141,6 @@ def sync(scene: Scene, *options: str) -> list[Object]:
     failed = [each["message"] for each in resources if each.get("status") not in {"Synced", "Pruned"}]
     assert (failed, state["phase"]) == ([], "Succeeded"), state["message"]
     return resources
-
-
-def definition(group: str) -> Object:
-    version = {
-        "name": "v1",
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": {"type": "object"}},
-    }
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"widgets.{group}"},
-        "spec": {
-            "group": group,
-            "names": {"kind": "Widget", "plural": "widgets"},
-            "scope": "Namespaced",
-            "versions": [version],
-        },
-    }
-
-
-def every_kind(scene: Scene) -> list[Object]:
-    pod = {"containers": [{"name": "it", "image": "example.test/it"}]}
-    labels = {"app": "it"}
-    template = {"metadata": {"labels": labels}, "spec": pod}
-    once = {"template": {"spec": {**pod, "restartPolicy": "Never"}}}
-    things: list[Object] = [
-        {
-            "apiVersion": version,
-            "kind": kind,
-            "metadata": {"name": CLUSTER_WIDE.get(kind, "it").format(scene=scene.name)},
-            **body,
-        }
-        for version, kind, body in (
-            *PRINTED,
-            *(
-                ("apps/v1", kind, {"spec": {"selector": {"matchLabels": labels}, "template": template}})
-                for kind in WORKLOADS
-            ),
-            ("batch/v1", "Job", {"spec": once}),
-            (
-                "apiregistration.k8s.io/v1",
-                "APIService",  # served by the API server itself: nothing depends on who answers
-                {
-                    "spec": {
-                        "group": f"{scene.name}-served.test",
-                        "version": "v1",
-                        "groupPriorityMinimum": 100,
-                        "versionPriority": 100,
-                    }
-                },
-            ),
-            ("batch/v1", "CronJob", {"spec": {"schedule": "0 0 * * *", "jobTemplate": {"spec": once}}}),
-        )
-    ]
-    for thing in things:
-        if thing["kind"] == "StatefulSet":
-            thing["spec"]["serviceName"] = "it"
-    account = {"kind": "ServiceAccount", "name": "it", "namespace": scene.name}
-    bound = {"subjects": [account], "apiVersion": "rbac.authorization.k8s.io/v1"}
-    group = "rbac.authorization.k8s.io"
-    return [
-        *things,
-        definition(f"{scene.name}.test"),
-        {
-            **bound,
-            "kind": "RoleBinding",
-            "metadata": {"name": "it"},
-            "roleRef": {"apiGroup": group, "kind": "Role", "name": "it"},
-        },
-        {
-            **bound,
-            "kind": "RoleBinding",
-            "metadata": {"name": "viewing"},
-            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "view"},
-        },
-        {
-            **bound,
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": scene.name},
-            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": scene.name},
-        },
-        {
-            "apiVersion": "argoproj.io/v1alpha1",
-            "kind": "Application",
-            "metadata": {"name": f"{scene.name}-child", "namespace": "argocd"},
-            "spec": scene.specification(path="nothing"),
-        },
-    ]
 
 
 @pytest.mark.parametrize("exact", [(), ("--by-name",)], ids=["by kind", "by name"])
@@ -302,8 +178,8 @@ def test_every_kind_is_synced_and_pruned_with_what_was_printed(
     )
     steered.cli("app", "get", scene.name, "--refresh")
     sync(scene, "--prune")
-    # No controller here lets a claim go that is deleted.
-    left = {"ConfigMap", "PersistentVolumeClaim"}
+    # No controller here lets claims and volumes go that are deleted.
+    left = {"ConfigMap", "PersistentVolumeClaim", "PersistentVolume"}
     until(
         lambda: {each["kind"] for each in steered.status(scene.name, "resources")} <= left,
         what="the rest is pruned",

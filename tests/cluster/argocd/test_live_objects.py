@@ -3,28 +3,31 @@
 Only the workload cluster has an application controller.
 """
 
-import http.client
 import json
 import time
+from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
 import pytest
-import yaml
 
+from argocd import names
 from argocd.agents.vocabulary import Mode
 from scripts.cluster.argocd.components import Component
 from scripts.cluster.argocd.installation import NAMESPACE, ArgoCd
 from scripts.cluster.argocd.programs import Programs
 from scripts.cluster.binaries import Binaries
 from scripts.cluster.controlplane import Cluster
+from scripts.ports import free_port
 from tests.cluster.argocd.agent_fleet import RESYNC_SECONDS, TARGET, Fleet, Object
+from tests.cluster.argocd.go_ends import GO_PORTS, GoEnd, go_agent, go_principal
+from tests.cluster.argocd.live_by_cli import seen_by_the_cli
+from tests.cluster.argocd.rest_api import Rest
 from tests.cluster.argocd.steered import HERE, config_map
-from tests.cluster.installation import AGENT, MANIFESTS, certificates, sidecar
-from tests.webhook.conftest import free_port
+from tests.cluster.installation import AGENT, MANIFESTS, certificates, sidecar, tiphys
+from tests.sidecars.processes import Pki
 from tests.webhook.guarded_cluster import until
 
 APPLICATION = f"{AGENT}/web"
@@ -43,77 +46,112 @@ def live_fleet(
     mode: Mode,
     folder: Path,
     agent_words: Callable[[ArgoCd, ExitStack], tuple[str, ...]] = lambda _workload, _stack: (),
+    certified: bool = False,
+    go: GoEnd | None = None,
 ) -> Iterator[Fleet]:
-    """`agent_words`: what else the agent is told."""
+    """`agent_words`: what else the agent is told. `certified`: no Redis has a password, all have TLS, and argocd-server
+    shows a certificate to the proxy. `go`: which end is a real argocd-agent.
+    """
+    encrypted = (EncryptedRedis(folder / "hub"), EncryptedRedis(folder / "workload")) if certified else None
     with ExitStack() as stack:
         hub = ArgoCd(
             stack.enter_context(Cluster(name="hub", binaries=binaries)),
             programs=programs,
             components=(Component.REPO_SERVER,),
             application_namespaces=(AGENT,),
-            redis_password=PASSWORD,
+            redis_password="" if encrypted else PASSWORD,
+            redis_words=encrypted[0].words if encrypted else (),
         ).start()
         workload = ArgoCd(
             stack.enter_context(Cluster(name="workload", binaries=binaries)),
             programs=programs,
             components=(Component.REPO_SERVER, Component.CONTROLLER),
             resync_seconds=RESYNC_SECONDS,
+            redis_words=encrypted[1].words if encrypted else (),
         ).start()
         for argo_cd, overlay in ((hub, "control-plane"), (workload, f"workload-{mode}")):
             argo_cd.cluster.kubectl("apply", "--server-side", "-k", str(MANIFESTS / overlay))
         workload.cluster.kubectl("apply", "--server-side", "-f", str(EDIT_RIGHTS))
         agents, resources, redis = free_port(), free_port(), free_port()
+        if go is GoEnd.PRINCIPAL:
+            resources, redis = GO_PORTS
         certificates(hub.cluster, workload.cluster, folder=folder, resource_proxy_port=resources)
         listening = (
             *("--listen-host", "localhost", "--listen-port", str(agents), "--allowed-namespaces", "*"),
             *("--resource-proxy-port", str(resources), "--redis-proxy-port", str(redis)),
-            *(
-                "--disable-redis-proxy=false",
-                "--insecure-redis-plaintext",
-                "--redis-server-address",
-                hub.redis,
-                "--redis-password",
-                PASSWORD,
-            ),
+            "--disable-redis-proxy=false",
         )
-        stack.enter_context(sidecar("principal", hub.cluster, *listening, folder=folder))
-        dialling = ("--agent-mode", mode.value, "--server-address", "localhost", "--server-port", str(agents))
-        stack.enter_context(
-            sidecar(
-                "agent",
-                workload.cluster,
-                *(*dialling, "--redis-addr", workload.redis, *agent_words(workload, stack)),
-                folder=folder,
-            )
-        )
-        hub.redis_of_server = f"127.0.0.1:{redis}"
+        behind: tuple[str, ...]
+        agents_redis: tuple[str, ...]
+        if encrypted:
+            behind = ("--redis-server-address", encrypted[0].address, "--redis-tls-enabled")
+            behind += ("--redis-ca-path", str(encrypted[0].authority))
+            agents_redis = ("--redis-addr", encrypted[1].address, "--redis-tls-enabled")
+            agents_redis += ("--redis-tls-ca-path", str(encrypted[1].authority))
+            hub.server_words = certified_client(hub, folder=folder)
+        else:
+            behind = ("--insecure-redis-plaintext", "--redis-server-address", hub.redis)
+            behind += ("--redis-password", PASSWORD)
+            agents_redis = ("--redis-addr", workload.redis)
+        if go is GoEnd.PRINCIPAL:
+            stack.enter_context(go_principal(hub, port=agents, password=PASSWORD, folder=folder))
+        else:
+            stack.enter_context(sidecar("principal", hub.cluster, *listening, *behind, folder=folder))
+        more = agent_words(workload, stack)
+        if go is GoEnd.AGENT:
+            stack.enter_context(go_agent(workload, *more, mode=mode, port=agents, folder=folder))
+        else:
+            dialling = ("--server-address", "localhost", "--server-port", str(agents))
+            words = ("--agent-mode", mode.value, *dialling, *agents_redis, *more)
+            stack.enter_context(sidecar("agent", workload.cluster, *words, folder=folder))
+        hub.redis_of_server = f"localhost:{redis}"
         hub.start_component(Component.SERVER)
         hub.log_in()
         yield Fleet(hub, workload)
 
 
-class Rest:
-    """argocd-server's API as its own UI calls it."""
+class EncryptedRedis:
+    """A second port of a redis-server, with TLS."""
 
-    def __init__(self, hub: ArgoCd) -> None:
-        self._hub = hub
-        config = yaml.safe_load(hub.client_config.read_text())
-        self._token = config["users"][0]["auth-token"]
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        pki = Pki()
+        pair = pki.pair("redis", server=True)
+        self.authority = folder / "ca.crt"
+        for name, content in (
+            ("ca.crt", pki.authority.pair.certificate),
+            ("tls.crt", pair.certificate),
+            ("tls.key", pair.key),
+        ):
+            (folder / name).write_bytes(content)
+        port = free_port()
+        self.address = f"localhost:{port}"
+        self.words = (
+            *("--tls-port", str(port), "--tls-auth-clients", "no"),
+            *("--tls-cert-file", str(folder / "tls.crt"), "--tls-key-file", str(folder / "tls.key")),
+            *("--tls-ca-cert-file", str(self.authority)),
+        )
 
-    def __call__(self, method: str, path: str, body: Any = None, **query: str) -> tuple[int, Any]:
-        connection = http.client.HTTPConnection(self._hub.server, timeout=60)
-        try:
-            connection.request(
-                method,
-                f"/api/v1/applications/web{path}?{urlencode({'appNamespace': AGENT, **query})}",
-                body=None if body is None else json.dumps(body),
-                headers={"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"},
-            )
-            response = connection.getresponse()
-            text = response.read()
-            return response.status, json.loads(text) if text else None
-        finally:
-            connection.close()
+
+def certified_client(hub: ArgoCd, *, folder: Path) -> tuple[str, ...]:
+    """What argocd-server is told, after the commands that the docs name."""
+    tiphys(hub.cluster, "pki", "issue", "redis-proxy", "--dns", "localhost")
+    tiphys(hub.cluster, "pki", "issue", "redis-client")
+    files = {}
+    for secret, keys in (
+        (names.REDIS_CLIENT_TLS_SECRET, ("tls.crt", "tls.key")),
+        (names.AGENT_CA_SECRET, ("tls.crt",)),
+    ):
+        data = hub.cluster.request("GET", f"/api/v1/namespaces/{NAMESPACE}/secrets/{secret}")["data"]
+        for key in keys:
+            files[secret, key] = folder / f"{secret}-{key}"
+            files[secret, key].write_bytes(b64decode(data[key]))
+    return (
+        "--redis-use-tls",
+        f"--redis-ca-certificate={files[names.AGENT_CA_SECRET, 'tls.crt']}",
+        f"--redis-client-certificate={files[names.REDIS_CLIENT_TLS_SECRET, 'tls.crt']}",
+        f"--redis-client-key={files[names.REDIS_CLIENT_TLS_SECRET, 'tls.key']}",
+    )
 
 
 PRICES = {"resourceName": "prices", "version": "v1", "group": "", "kind": "ConfigMap", "namespace": TARGET}
@@ -155,7 +193,7 @@ def live_manifest(rest: Rest, what: dict[str, str]) -> Object:
     return found
 
 
-def seen_from_the_hub(fleet: Fleet) -> None:
+def seen_from_the_hub(fleet: Fleet, *, go: GoEnd | None = None) -> None:
     """Tree, live manifest, diff, edit, action, events and delete of an Application that is deployed."""
     rest, hub = Rest(fleet.hub), fleet.hub
     config_maps = f"/api/v1/namespaces/{TARGET}/configmaps/prices"
@@ -169,8 +207,13 @@ def seen_from_the_hub(fleet: Fleet) -> None:
 
     def told_of_the_cluster() -> bool:
         clusters = json.loads(hub.cli("cluster", "list", "-o", "json").stdout)
-        [state] = [each["info"]["connectionState"] for each in clusters if each["name"] == AGENT]
-        return state["status"] == "Successful" and f"agent {AGENT}, version" in state["message"]
+        [info] = [each["info"] for each in clusters if each["name"] == AGENT]
+        state, counted = info["connectionState"], info["cacheInfo"]
+        if go is not None:
+            return bool(state["status"] == "Successful")
+        connected = state["status"] == "Successful" and f"agent {AGENT}, version" in state["message"]
+        counts = min(counted.get("resourcesCount", 0), counted.get("apisCount", 0), info["applicationsCount"])
+        return connected and counts > 0 and info["serverVersion"].startswith("1.")
 
     eventually(told_of_the_cluster, "the page of clusters shows the agent")
     found = live_manifest(rest, PRICES)
@@ -195,11 +238,13 @@ def seen_from_the_hub(fleet: Fleet) -> None:
         patchType="application/strategic-merge-patch+json",
         **WEB,
     )
-    assert code == 200, answer
+    # An agent of argocd-agent's would carry it out as a merge patch: it is not asked.
+    assert (code == 200) is (go is not GoEnd.AGENT), answer
     code, answer = rest("POST", "/resource/actions", "restart", **WEB)
     assert code == 200, answer
     template = live_manifest(rest, WEB)["spec"]["template"]
-    assert template["spec"]["containers"][0]["image"] == "example.org/web:2"
+    image = "example.org/web:1" if go is GoEnd.AGENT else "example.org/web:2"
+    assert template["spec"]["containers"][0]["image"] == image
     assert "kubectl.kubernetes.io/restartedAt" in template["metadata"]["annotations"]
 
     def differs() -> bool:
@@ -231,14 +276,24 @@ def managed(argocd_programs: Programs, cluster_binaries: Binaries, tmp_path: Pat
 
 @pytest.fixture
 def autonomous(argocd_programs: Programs, cluster_binaries: Binaries, tmp_path: Path) -> Iterator[Fleet]:
-    with live_fleet(argocd_programs, cluster_binaries, mode=Mode.AUTONOMOUS, folder=tmp_path) as fleet:
+    """With TLS and certificates where the managed one has a password."""
+    with live_fleet(
+        argocd_programs, cluster_binaries, mode=Mode.AUTONOMOUS, folder=tmp_path, certified=True
+    ) as fleet:
         yield fleet
 
 
-def test_a_managed_application_is_created_with_validation_and_worked_with_live(managed: Fleet) -> None:
+def create_managed(managed: Fleet, **more: str) -> None:
+    """By `argocd app create`, with validation; `more` is committed too."""
     hub, workload = managed.hub, managed.workload
     repository = hub.repository("shop")
-    repository.commit({"shop/prices.json": config_map("prices", tea="3"), "shop/web.json": deployment()})
+    repository.commit(
+        {
+            "shop/prices.json": config_map("prices", tea="3"),
+            "shop/web.json": deployment(),
+            **{f"shop/{name}.json": text for name, text in more.items()},
+        }
+    )
     workload.cluster.create_namespace(TARGET)
     project = {
         "apiVersion": "argoproj.io/v1alpha1",
@@ -258,10 +313,17 @@ def test_a_managed_application_is_created_with_validation_and_worked_with_live(m
     hub.cli("app", "sync", APPLICATION, "--async")
     until(lambda: managed.deployed() == {"tea": "3"}, what="it is deployed")
     hub.cli("app", "set", APPLICATION, "--sync-option", "PruneLast=true")  # validated, too
+
+
+def test_a_managed_application_is_created_with_validation_and_worked_with_live(managed: Fleet) -> None:
+    create_managed(managed)
     seen_from_the_hub(managed)
+    managed.hub.cli("app", "sync", APPLICATION, "--async")  # what was edited and deleted is there again
+    until(lambda: managed.deployed() == {"tea": "3"}, what="it is deployed again")
+    seen_by_the_cli(managed)
 
 
-def test_an_autonomous_application_is_worked_with_live(autonomous: Fleet) -> None:
+def create_autonomous(autonomous: Fleet) -> None:
     workload = autonomous.workload
     repository = workload.repository("shop")
     repository.commit({"shop/prices.json": config_map("prices", tea="3"), "shop/web.json": deployment()})
@@ -285,4 +347,8 @@ def test_an_autonomous_application_is_worked_with_live(autonomous: Fleet) -> Non
     until(lambda: autonomous.on_hub("applications", "web"), what="the hub has the mirror")
     autonomous.hub.cli("app", "sync", APPLICATION, "--async")
     until(lambda: autonomous.deployed() == {"tea": "3"}, what="it is deployed")
+
+
+def test_an_autonomous_application_is_worked_with_live(autonomous: Fleet) -> None:
+    create_autonomous(autonomous)
     seen_from_the_hub(autonomous)

@@ -153,6 +153,10 @@ def test_what_components_wrote_is_what_passes(scene: Scene, listener: str, tmp_p
         push(steered)
         until(lambda: sets.keys(scene.name) - applied, what="the set is asked")
         until(lambda: names.NOTIFIED in applications.keys(scene.name), what="a notification was sent")
-        written = (applications.keys(scene.name) | sets.keys(scene.name)) - applied
 
-    assert written == set(PASSING_ANNOTATIONS)
+        def written() -> set[str]:
+            return (applications.keys(scene.name) | sets.keys(scene.name)) - applied
+
+        # What a watch tells comes a moment after it was written.
+        until(lambda: written() >= set(PASSING_ANNOTATIONS), what="all of the list are seen")
+        assert written() == set(PASSING_ANNOTATIONS)

@@ -3,6 +3,7 @@
 import asyncio
 import http.client
 import json
+import re
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,11 @@ from scripts.cluster.argocd.components import Component
 from scripts.cluster.argocd.installation import NAMESPACE, ArgoCd
 from scripts.cluster.argocd.programs import Programs
 from scripts.cluster.binaries import Binaries
-from tests.cluster.argocd.agent_fleet import TARGET
+from tests.cluster.argocd.agent_fleet import TARGET, Fleet
 from tests.cluster.argocd.pods_in_front import PodsInFront, pods_in_front
+from tests.cluster.argocd.rest_api import Rest
 from tests.cluster.argocd.steered import HERE
-from tests.cluster.argocd.test_live_objects import APPLICATION, Rest, eventually, live_fleet
+from tests.cluster.argocd.test_live_objects import APPLICATION, eventually, live_fleet
 from tests.cluster.installation import AGENT, MANIFESTS
 from tests.webhook.guarded_cluster import until
 
@@ -54,7 +56,7 @@ def test_logs_and_a_terminal_work_through_the_hubs_argocd_server(
     with live_fleet(
         argocd_programs, cluster_binaries, mode=Mode.AUTONOMOUS, folder=tmp_path, agent_words=words
     ) as fleet:
-        hub, workload = fleet.hub, fleet.workload
+        workload = fleet.workload
         repository = workload.repository("shop")
         repository.commit({"shop/pod.json": json.dumps(POD)})
         workload.cluster.create_namespace(TARGET)
@@ -80,36 +82,45 @@ def test_logs_and_a_terminal_work_through_the_hubs_argocd_server(
             },
         ):
             workload.cluster.kubectl("apply", "-n", NAMESPACE, "-f", "-", stdin=json.dumps(body))
-        pod = f"/api/v1/namespaces/{TARGET}/pods/web-1"
-        until(lambda: _found(workload, pod), what="the pod is deployed")
-        running = {"status": {"phase": "Running"}}
-        workload.cluster.request("PATCH", f"{pod}/status", running, content_type=MERGE_PATCH)
-        rest = Rest(hub)
+        logs_and_a_terminal(fleet, fronts[0], folder=tmp_path, project=f"{AGENT}-web")
+        assert "container cache is not valid for pod web-1" in _logs(fleet.hub, container="cache")
+        audit = (tmp_path / "principal.log").read_text()
+        assert set(re.findall("log read|terminal used", audit)) == {"log read", "terminal used"}
 
-        def in_the_tree() -> bool:
-            code, tree = rest("GET", "/resource-tree")
-            return code == 200 and any(node["name"] == "web-1" for node in tree.get("nodes") or [])
 
-        eventually(in_the_tree, "the pod is in the tree")
-        done = hub.cli("app", "logs", APPLICATION, "--kind", "Pod", "--name", "web-1", check=False)
-        assert [line for line in done.stdout.splitlines() if line] == [
-            f"line {number}" for number in range(5)
-        ], done.stderr
-        assert "line 4" in _logs(hub, follow="true")
-        exec_on = {"data": {"exec.enabled": "true"}}
-        config = f"/api/v1/namespaces/{NAMESPACE}/configmaps/argocd-cm"
-        hub.cluster.request("PATCH", config, exec_on, content_type=MERGE_PATCH)
-        problems: list[str] = []
-        try:
-            eventually(
-                lambda: asyncio.run(_typed(hub, "tea", fronts[0], problems)),
-                "the terminal gives back what is typed",
-            )
-        except AssertionError as error:
-            server = hub.log(Component.SERVER)[-3000:]
-            said = "\n".join((*problems[-2:], server, (tmp_path / "agent.log").read_text()[-2000:]))
-            raise AssertionError(said) from error
-        assert fronts[0].commands[-2:] == ["bash", "sh"]  # the first is missing
+def logs_and_a_terminal(fleet: Fleet, front: PodsInFront, *, folder: Path, project: str) -> None:
+    """Of the pod `web-1` of the Application."""
+    hub, workload = fleet.hub, fleet.workload
+    pod = f"/api/v1/namespaces/{TARGET}/pods/web-1"
+    until(lambda: _found(workload, pod), what="the pod is deployed")
+    running = {"status": {"phase": "Running"}}
+    workload.cluster.request("PATCH", f"{pod}/status", running, content_type=MERGE_PATCH)
+    rest = Rest(hub)
+
+    def in_the_tree() -> bool:
+        code, tree = rest("GET", "/resource-tree")
+        return code == 200 and any(node["name"] == "web-1" for node in tree.get("nodes") or [])
+
+    eventually(in_the_tree, "the pod is in the tree")
+    done = hub.cli("app", "logs", APPLICATION, "--kind", "Pod", "--name", "web-1", check=False)
+    assert [line for line in done.stdout.splitlines() if line] == [f"line {number}" for number in range(5)], (
+        done.stderr
+    )
+    assert "line 4" in _logs(hub, follow="true")
+    exec_on = {"data": {"exec.enabled": "true"}}
+    config = f"/api/v1/namespaces/{NAMESPACE}/configmaps/argocd-cm"
+    hub.cluster.request("PATCH", config, exec_on, content_type=MERGE_PATCH)
+    problems: list[str] = []
+    try:
+        eventually(
+            lambda: asyncio.run(_typed(hub, "tea", front, problems, project=project)),
+            "the terminal gives back what is typed",
+        )
+    except AssertionError as error:
+        server = hub.log(Component.SERVER)[-3000:]
+        said = "\n".join((*problems[-2:], server, (folder / "agent.log").read_text()[-2000:]))
+        raise AssertionError(said) from error
+    assert front.commands[-2:] == ["bash", "sh"]  # the first is missing
 
 
 def _found(argo_cd: ArgoCd, path: str) -> Any:
@@ -131,7 +142,11 @@ def _logs(hub: ArgoCd, **query: str) -> str:
         connection.request(
             "GET", f"/api/v1/applications/web/logs?{path}", headers={"Authorization": f"Bearer {_token(hub)}"}
         )
-        return connection.getresponse().read().decode()
+        response, read = connection.getresponse(), ""
+        # One that is followed through argocd-agent's principal never ends.
+        while "line 4" not in read and (line := response.readline()):
+            read += line.decode()
+        return read
     finally:
         connection.close()
 
@@ -144,14 +159,14 @@ async def _type(socket: aiohttp.ClientWebSocketResponse, text: str) -> None:
         await asyncio.sleep(0.5)
 
 
-async def _typed(hub: ArgoCd, text: str, front: PodsInFront, problems: list[str]) -> bool:
+async def _typed(hub: ArgoCd, text: str, front: PodsInFront, problems: list[str], *, project: str) -> bool:
     """In the UI's own way."""
     query = {
         "pod": "web-1",
         "container": "web",
         "appName": "web",
         "appNamespace": AGENT,
-        "projectName": f"{AGENT}-web",
+        "projectName": project,
         "namespace": TARGET,
     }
     cookies = {"argocd.token": _token(hub)}

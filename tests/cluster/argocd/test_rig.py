@@ -2,6 +2,7 @@
 
 import base64
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,12 +11,20 @@ import pytest
 
 from scripts.cluster.argocd.components import EVERYTHING, REDIS, Component
 from scripts.cluster.argocd.installation import NAMESPACE, ArgoCd
-from scripts.cluster.argocd.programs import CONTROLLER_MANAGER, NoArgoCdError, Programs, find_programs
+from scripts.cluster.argocd.programs import (
+    CONTROLLER_MANAGER,
+    NoArgoCdError,
+    Programs,
+    argocd_version,
+    find_programs,
+)
 from scripts.cluster.argocd.usage import usage_table
 from scripts.cluster.binaries import Binaries
 from scripts.cluster.controlplane import API_SERVER, ETCD, Cluster
 from tests.cluster.test_ending import ending
 
+MOST_MIB = 2_000  # of one process, of all twice as much: about 1 GiB at work
+MOST_SECONDS = 240.0  # 25 on an idle machine
 ROOT = Path(__file__).parents[3]
 OWNER = """
 import sys
@@ -37,8 +46,46 @@ def test_all_components_run_and_each_tells_what_it_costs(argo_cd: ArgoCd) -> Non
     table = usage_table(argo_cd)
     for name in names:
         [line] = [line for line in table if line.startswith(f"{name} ")]
-        assert "MiB" in line
-    assert "s" in table[-1]
+        assert 0 < figure(line, "MiB") < MOST_MIB
+    assert table[-1].startswith("together ")
+    assert 0 < figure(table[-1], "s") < MOST_SECONDS
+    assert 0 < figure(table[-1], "MiB") < 2 * MOST_MIB
+
+
+def figure(line: str, unit: str) -> float:
+    """0 where the line has none of this unit."""
+    words = line.split()
+    return float(words[words.index(unit) - 1]) if unit in words else 0.0
+
+
+def test_the_command_of_make_cluster_tells_how_to_reach_all_of_it(
+    argocd_programs: Programs, cluster_binaries: Binaries
+) -> None:
+    """As `make cluster ARGS=--argocd` starts it."""
+    owner = subprocess.Popen(
+        [sys.executable, "-m", "scripts.cluster", "--argocd"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert owner.stdout
+        told: dict[str, str] = {}
+        for line in owner.stdout:
+            key, _, rest = line.strip().partition(" ")
+            told[key] = rest.strip()
+            if line.startswith("It ends with Ctrl-C"):
+                break
+        assert argocd_version() in told["definitions"]
+        assert "user admin" in told["Argo"]
+        assert Path(told["kubeconfig"].split()[-1]).is_file()
+        assert 0 < figure(f"together {told['together']}", "s") < MOST_SECONDS
+        owner.send_signal(signal.SIGINT)
+        assert owner.wait(timeout=60) == 0
+    finally:
+        owner.kill()
+        owner.communicate()
 
 
 def test_the_command_line_is_logged_in_and_the_password_is_in_a_private_file(argo_cd: ArgoCd) -> None:
@@ -116,7 +163,7 @@ def run_one(tmp_path: Path, **environment: str) -> subprocess.CompletedProcess[s
         env={**without, "PATH": str(tmp_path), **environment},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=250,
         check=False,
     )
 

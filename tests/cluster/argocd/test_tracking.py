@@ -18,9 +18,20 @@ from tests.cluster.argocd.steered import Object, Scene, config_map
 from tests.webhook.guarded_cluster import until
 
 METHODS = ("label", "annotation", "annotation+label")
+FOREIGN = "another-installation"
 HEALING = {"automated": {"prune": True, "selfHeal": True}}
 
 pytestmark = pytest.mark.timeout(300)
+
+
+def put_beside(scene: Scene, name: str, *, installation: str) -> None:
+    """An object that is not in Git, as another installation or this one under a former id would have deployed it."""
+    annotations = {
+        names.TRACKING_ID: f"{scene.name}:/ConfigMap:{scene.name}/{name}",
+        names.INSTALLATION_ID: installation,
+    }
+    body = {"metadata": {"name": name, "annotations": annotations}}
+    scene.steered.cluster.request("POST", f"/api/v1/namespaces/{scene.name}/configmaps", body)
 
 
 def run(scene: Scene, command: Any, *words: str) -> str:
@@ -82,10 +93,12 @@ def test_a_renewed_installation_id_is_written_by_the_next_sync(scene: Scene) -> 
     steered = scene.steered
     track(steered, scene.name)
     with settings(steered, installationID=setting(steered, "installationID")):
-        first = setting(steered, "installationID")
+        first = setting(steered, "installationID") or ""
         steered.apply(scene.application())
         sync(scene)
         assert mark(scene, names.INSTALLATION_ID) == first
+        put_beside(scene, "former", installation=first)
+        put_beside(scene, "foreign", installation=FOREIGN)
         uid = deployed(scene)["metadata"]["uid"]
 
         run(scene, installation_id.command, "ensure", "--renew", "--yes")
@@ -96,6 +109,8 @@ def test_a_renewed_installation_id_is_written_by_the_next_sync(scene: Scene) -> 
 
         assert (mark(scene, names.INSTALLATION_ID), deployed(scene)["metadata"]["uid"]) == (renewed, uid)
         wait_synced(scene)
+        assert deployed(scene, "former")
+        assert deployed(scene, "foreign")
 
 
 def test_an_id_that_nobody_wrote_down_is_anothers_until_somebody_does(scene: Scene) -> None:
@@ -126,12 +141,16 @@ def test_an_installation_id_that_is_set_first_or_taken_away_prunes_nothing(scene
         steered.apply(scene.application(syncPolicy=HEALING))
         steered.wait_synced(scene.name)
         uid = deployed(scene)["metadata"]["uid"]
+        put_beside(scene, "former", installation="before")
+        put_beside(scene, "foreign", installation=FOREIGN)
         for now in ("fresh", ""):
             write_settings(steered, installationID=now)
             compare_again(scene)
             wait_mark(scene, names.INSTALLATION_ID, now)
             wait_synced(scene)
             assert deployed(scene)["metadata"]["uid"] == uid
+            assert deployed(scene, "former")
+            assert deployed(scene, "foreign")
 
 
 def test_from_method_to_method_while_it_runs(scene: Scene) -> None:
@@ -141,7 +160,10 @@ def test_from_method_to_method_while_it_runs(scene: Scene) -> None:
     with settings(steered, **{names.TRACKING_METHOD_KEY: "annotation"}):
         steered.apply(scene.application(syncPolicy=HEALING))
         steered.wait_synced(scene.name)
-        uids = {name: deployed(scene, name)["metadata"]["uid"] for name in ("prices", "hours")}
+        put_beside(scene, "former", installation="before")
+        put_beside(scene, "foreign", installation=FOREIGN)
+        beside = ("prices", "hours", "former", "foreign")
+        uids = {name: deployed(scene, name)["metadata"]["uid"] for name in beside}
         for method in ("label", "annotation+label", "annotation"):
             assert f"argocd-cm says {method} now" in run(
                 scene, tracking.command, "migrate", "--to", method, "--yes"
@@ -154,6 +176,8 @@ def test_from_method_to_method_while_it_runs(scene: Scene) -> None:
         scene.repository.commit({"shop/hours.json": None})
         compare_again(scene)
         until(lambda: steered.config_map(scene.name, "hours") is None, what="it is pruned")
+        assert deployed(scene, "former")
+        assert deployed(scene, "foreign")
 
 
 @pytest.mark.parametrize("written", ["released", "proposed", "both"])

@@ -5,7 +5,7 @@ import json
 import sys
 
 from scripts.cluster.argocd.installation import ArgoCd
-from scripts.cluster.argocd.programs import find_programs
+from scripts.cluster.argocd.programs import argocd_version, find_programs
 from scripts.cluster.controlplane import Cluster
 from scripts.cluster.preparing import prepare
 from tests.cluster.argocd.bad_objects.comparison import VERDICTS, compared
@@ -21,7 +21,8 @@ def main() -> int:
         with Cluster(name="verdicts", binaries=binaries) as cluster:
             cases = [*good_objects().values(), *bad_objects().values()]
             verdicts = ask_argo_cd(ArgoCd(cluster, programs=programs).start(), cases)
-        VERDICTS.write_text(json.dumps(verdicts, indent=1, sort_keys=True) + "\n")
+        stored = {"release": argocd_version(), "verdicts": verdicts}
+        VERDICTS.write_text(json.dumps(stored, indent=1, sort_keys=True) + "\n")
     for each in compared():
         print(each)  # noqa: T201 - a table for people
     return 0

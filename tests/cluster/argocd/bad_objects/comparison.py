@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from argocd.judging.case import Action
+from argocd.judging.configuration import ArgoCD, Configuration
+from scripts.cluster.argocd.programs import argocd_version
 from tests.cluster.argocd.bad_objects.table import BadObject, bad_objects, good_objects, judged
+from tests.cluster.argocd.bad_objects.verdicts import Verdicts
 
 VERDICTS = Path(__file__).with_name("verdicts.json")
 
@@ -32,9 +35,7 @@ class Compared:
 
     def _mark(self) -> str:
         if self.missed:
-            return "AWAITED " if self.case.awaited else "MISSED "
-        if self.case.awaited:
-            return "FOUND BY NOW "
+            return "MISSED "
         return "DENIED ALONE " if self.denied_alone else ""
 
     def __str__(self) -> str:
@@ -45,13 +46,32 @@ class Compared:
         return f"{mark}{self.case.name}\n  Tiphys:  {ours}\n  Argo CD: {' | '.join(theirs)}"
 
 
+def known_verdicts() -> Verdicts:
+    """Raises AssertionError where they are another release's than the one that is pinned."""
+    stored = json.loads(VERDICTS.read_text())
+    assert stored["release"] == argocd_version(), "another release of Argo CD: --renew asks it"
+    verdicts: Verdicts = stored["verdicts"]
+    return verdicts
+
+
+def as_asked() -> Configuration:
+    """Of a webhook that knows which release it is beside."""
+    major, minor, *_ = argocd_version().removeprefix("v").split(".")
+    return Configuration(argocd=ArgoCD(version=(int(major), int(minor))))
+
+
 def compared() -> Iterator[Compared]:
-    verdicts = json.loads(VERDICTS.read_text())
+    verdicts, configuration = known_verdicts(), as_asked()
     usual = {
-        kind: {each.finding.rule for each in judged(good.object)} for kind, good in good_objects().items()
+        kind: {each.finding.rule for each in judged(good.object, configuration=configuration)}
+        for kind, good in good_objects().items()
     }
     for name, case in bad_objects().items():
-        found = [each for each in judged(case.object) if each.finding.rule not in usual[case.object["kind"]]]
+        found = [
+            each
+            for each in judged(case.object, configuration=configuration)
+            if each.finding.rule not in usual[case.object["kind"]]
+        ]
         denials, warnings = (
             tuple(dict.fromkeys(each.finding.rule for each in found if each.action is action))
             for action in (Action.DENY, Action.WARN)

@@ -34,8 +34,6 @@ class BadObject:
     name: str
     object: Object
     beyond: str = ""
-    awaited: bool = False
-    """No rule finds it yet."""
 
 
 def bad_objects() -> dict[str, BadObject]:
@@ -43,8 +41,8 @@ def bad_objects() -> dict[str, BadObject]:
     for file in FILES:
         good, *patches = yaml.safe_load_all((HERE / file).read_text())
         for patch in patches:
-            beyond, awaited = patch.pop("beyond", ""), patch.pop("awaited", False)
-            case = _case(merged(good, patch), beyond=beyond, awaited=awaited)
+            beyond = patch.pop("beyond", "")
+            case = _case(merged(good, patch), beyond=beyond)
             assert case.name not in found, f"{case.name} is in the table twice"
             found[case.name] = case
     return found
@@ -56,10 +54,10 @@ def good_objects() -> dict[str, BadObject]:
     return {case.object["kind"]: case for case in cases}
 
 
-def _case(whole: Object, *, beyond: str = "", awaited: bool = False) -> BadObject:
+def _case(whole: Object, *, beyond: str = "") -> BadObject:
     name: str = whole["metadata"]["name"]
     text = json.dumps(whole).replace("CASE", name).replace("LONG", LONG)
-    return BadObject(name, json.loads(text), beyond, awaited)
+    return BadObject(name, json.loads(text), beyond)
 
 
 def merged(target: Any, patch: Any) -> Any:
@@ -75,7 +73,7 @@ def merged(target: Any, patch: Any) -> Any:
     return result
 
 
-def judged(thing: Object) -> list[Judgement]:
+def judged(thing: Object, *, configuration: Configuration) -> list[Judgement]:
     """As the webhook does at a creation, beside an Argo CD with its default project and no cluster but its own."""
     directory = Directory(argocd_namespace="argocd", known=Shelf)
     directory.put_project({"metadata": {"name": "default", "namespace": "argocd"}, "spec": EVERYTHING})
@@ -85,7 +83,9 @@ def judged(thing: Object) -> list[Judgement]:
         old=None,
         operation=Operation.CREATE,
         writer=User(user="ada"),
-        surroundings=Surroundings(settings=Settings(), configuration=Configuration(), neighbours=directory),
+        surroundings=Surroundings(
+            settings=Settings(known=True), configuration=configuration, neighbours=directory
+        ),
     )
     return [each for each in judge(case, today=TODAY) if each.action in {Action.DENY, Action.WARN}]
 

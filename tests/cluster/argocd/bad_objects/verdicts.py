@@ -179,5 +179,7 @@ def _complaints(status: Object) -> Iterator[str]:
         if not condition["type"].endswith("Warning"):  # several of these share one repository
             yield f"{condition['type']}: {condition['message']}"
     operation = status.get("operationState") or {}
-    if operation.get("phase") in {"Failed", "Error"} or operation.get("retryCount"):
+    # One that succeeded may have been retried before: all are synced at once, and some get in each other's way.
+    being_retried = operation.get("phase") == "Running" and operation.get("retryCount")
+    if operation.get("phase") in {"Failed", "Error"} or being_retried:
         yield f"sync: {operation.get('message', '')}"
