@@ -1,24 +1,15 @@
 """How a real argocd-agent is started beside local API servers; `ARGOCD_AGENT_BIN` names the binary."""
 
 import os
-import random
-import socket
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from scripts.cluster.controlplane import Cluster
+from scripts.ports import free_port
 
 BINARY = os.environ.get("ARGOCD_AGENT_BIN", "")
-
-
-def free_port() -> int:
-    """argocd-agent takes no port above 32767 for its own listeners."""
-    for port in random.sample(range(20_000, 32_767), k=50):
-        with socket.socket() as bound, suppress(OSError):
-            bound.bind(("127.0.0.1", port))
-            return port
-    raise AssertionError("no free port among fifty")
+AGENTCTL = str(Path(BINARY).with_name("argocd-agentctl")) if BINARY else ""
+"""Its command line tool, where it is beside it."""
 
 
 def agent_arguments(

@@ -23,6 +23,7 @@ from scripts.cluster.binaries import Binaries, NoBinariesError
 from scripts.cluster.controlplane import Cluster
 from scripts.cluster.preparing import prepare
 from scripts.cluster.testing import Clusters, Kubectl
+from scripts.pictures import axe
 from tiphys import logs
 
 # Machines are noisy: how long an example takes says nothing, and what CI finds must be found again.
@@ -135,6 +136,15 @@ def argocd_programs(request: pytest.FixtureRequest) -> Programs:
     if isinstance(found, NoArgoCdError):
         _do_without(NO_ARGOCD, found)
     return found
+
+
+@pytest.fixture(scope="session")
+def axe_script() -> str:
+    """For a page in a browser to run."""
+    try:
+        return axe.script()
+    except axe.NoAxeError as error:
+        _do_without("no axe-core", error)
 
 
 def _do_without(what: str, why: Exception) -> NoReturn:

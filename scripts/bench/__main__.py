@@ -18,9 +18,11 @@ NO_BENCHMARKS = {
     "__main__",
     "asking",
     "figures",
+    "go_replication",
     "live_replication",
     "live_sidecars",
     "paired",
+    "pods_api",
     "reviewing",
     "sidecar_processes",
 }

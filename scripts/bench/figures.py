@@ -38,6 +38,17 @@ class Figure:
         return measured >= -self.goal if self.goal < 0 else measured <= self.goal
 
 
+def beside(figures: list[Figure], others: list[Figure], *, than: str) -> list[Figure]:
+    """Each followed by the same of others, where they got there."""
+    theirs = {each.what: each.ours for each in others}
+    found = []
+    for each in figures:
+        found.append(each)
+        if each.what in theirs:
+            found.append(Figure(each.what, each.ours, each.unit, than=than, theirs=theirs[each.what]))
+    return found
+
+
 def side_by_side(
     ours: Callable[[], object], theirs: Callable[[], object], *, rounds: int
 ) -> tuple[float, float]:

@@ -13,7 +13,6 @@ from pathlib import Path
 from argocd.agents.vocabulary import Target
 from kube.embedded import EmbeddedStore
 from kube.resources import APP_PROJECTS, SECRETS
-from scripts.argocd_agent import free_port
 from scripts.bench.figures import Figure
 from scripts.bench.sidecar_processes import (
     NAMESPACE,
@@ -26,6 +25,7 @@ from scripts.bench.sidecar_processes import (
     principal_of,
     quiet,
 )
+from scripts.ports import free_port
 from sidecars.wire.client.dialer import AgentConnection
 from sidecars.wire.client.reconnect import Reconnector
 from sidecars.wire.events import AGENT_SOURCE, Event, acknowledgement
@@ -48,7 +48,7 @@ async def _principal(folder: Path, port: int, pipe: Connection) -> None:
     """Told what to do through the pipe: "create" makes a project, "memory" asks for mebibytes."""
     store = EmbeddedStore(namespaces=[NAMESPACE])
     for number in range(AGENTS):
-        await store.create(SECRETS, cluster_secret(_agent(number)), namespace=NAMESPACE)
+        await store.create(SECRETS, cluster_secret(agent_name(number)), namespace=NAMESPACE)
     process = principal_of(store, Papers(folder), port=port)
     serving = asyncio.ensure_future(process.run())
     await process.listening.wait()
@@ -75,7 +75,7 @@ def _mebibytes() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def _agent(number: int) -> str:
+def agent_name(number: int) -> str:
     return f"agent-{number}"
 
 
@@ -85,7 +85,7 @@ class Crowd:
     def __init__(self, papers: Papers, port: int) -> None:
         # One certificate's key would do; a login looks at the name, so each has its own.
         self._dialing = [
-            dialing(papers, port=port, pair=papers.agent(_agent(number))) for number in range(AGENTS)
+            dialing(papers, port=port, pair=papers.agent(agent_name(number))) for number in range(AGENTS)
         ]
         self._welcomed: set[int] = set()
         self._restarts = 0

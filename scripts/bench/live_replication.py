@@ -16,9 +16,10 @@ from kube.live import LiveStore
 from kube.projections import without_managed_fields
 from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, SECRETS
 from kube.store import Object, Store
-from scripts.argocd_agent import free_port
+from scripts.bench.paired import AGENT
 from scripts.bench.sidecar_processes import NAMESPACE, Papers, child, quiet
 from scripts.cluster.controlplane import Cluster
+from scripts.ports import free_port
 from sidecars.delivery.timing import Timing
 from sidecars.mirroring.kinds import GPG_KEYS_ONLY, REPOSITORIES
 from sidecars.principal.state import CLUSTERS
@@ -78,7 +79,8 @@ def hub_caches(store: Store, timing: Timing) -> dict[ReplicatedKind, Cache[Objec
     cache = partial(Cache[Object], store, projection=without_managed_fields)
     return {
         PROJECT: cache(APP_PROJECTS, namespace=NAMESPACE),
-        APPLICATION: cache(APPLICATIONS),
+        # Bare writes go to another namespace, and nobody but the bare watch shall work on them.
+        APPLICATION: cache(APPLICATIONS, namespace=AGENT),
         REPOSITORY: cache(SECRETS, namespace=NAMESPACE, label_selector=REPOSITORIES),
         CLUSTER: cache(SECRETS, namespace=NAMESPACE, label_selector=CLUSTERS),
         GPG_KEYS: cache(CONFIG_MAPS, namespace=NAMESPACE, field_selector=GPG_KEYS_ONLY),

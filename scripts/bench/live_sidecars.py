@@ -16,7 +16,7 @@ def run_principal(kubeconfig: str, folder: str, port: int, resource_port: int = 
     async def serve(store: Store) -> None:
         await principal_of(store, Papers(Path(folder)), port=port, resource_port=resource_port).run()
 
-    _run(kubeconfig, serve)
+    run_with_store(kubeconfig, serve)
 
 
 def run_agent(kubeconfig: str, folder: str, port: int, name: str) -> None:
@@ -32,10 +32,10 @@ def run_agent(kubeconfig: str, folder: str, port: int, name: str) -> None:
         )
         await agent_running.AgentProcess(store, serving).run()
 
-    _run(kubeconfig, serve)
+    run_with_store(kubeconfig, serve)
 
 
-def _run(kubeconfig: str, serve: Callable[[Store], Awaitable[None]]) -> None:
+def run_with_store(kubeconfig: str, serve: Callable[[Store], Awaitable[None]]) -> None:
     quiet()
 
     async def main() -> None:

@@ -18,10 +18,11 @@ from typing import Any
 from kube.live import LiveStore
 from kube.resources import APP_PROJECTS, APPLICATIONS, NAMESPACES, SECRETS
 from kube.store import Object, PatchKind, WatchEventKind
-from scripts.argocd_agent import BINARY, agent_arguments, free_port, principal_arguments
+from scripts.argocd_agent import BINARY, agent_arguments, principal_arguments
 from scripts.bench.live_sidecars import run_agent, run_principal
 from scripts.bench.sidecar_processes import NAMESPACE, START_SECONDS, Papers, child, cluster_secret
 from scripts.cluster.controlplane import Cluster
+from scripts.ports import free_port
 
 AGENT = "agent-a"
 ASIDE = "bare"
@@ -191,13 +192,32 @@ def ours(hub: Cluster, workload: Cluster, folder: Path, *, resource_port: int = 
 
 @contextmanager
 def argocd_agents(
-    hub: Cluster, workload: Cluster, folder: Path, *, resource_proxy: bool = False
+    hub: Cluster,
+    workload: Cluster,
+    folder: Path,
+    *,
+    resource_proxy: bool = False,
+    redis: tuple[int, int] | None = None,
 ) -> Iterator[list[int]]:
+    """`redis`: the ports of the hub's and of the agent's, and its proxy listens too."""
     port, allowed = free_port(), f"{NAMESPACE},{AGENT}"
+    at_hub: tuple[str, ...] = ()
+    at_agent: tuple[str, ...] = ()
+    if redis is not None:
+        at_hub = ("--disable-redis-proxy=false", f"--redis-server-address=127.0.0.1:{redis[0]}")
+        at_agent = (f"--redis-addr=127.0.0.1:{redis[1]}",)
     both = (
-        principal_arguments(folder, hub, NAMESPACE, port, allowed=allowed, resource_proxy=resource_proxy),
-        agent_arguments(
-            folder, workload, NAMESPACE, port, "managed", name=AGENT, resource_proxy=resource_proxy
+        (
+            *principal_arguments(
+                folder, hub, NAMESPACE, port, allowed=allowed, resource_proxy=resource_proxy
+            ),
+            *at_hub,
+        ),
+        (
+            *agent_arguments(
+                folder, workload, NAMESPACE, port, "managed", name=AGENT, resource_proxy=resource_proxy
+            ),
+            *at_agent,
         ),
     )
     started: list[subprocess.Popen[bytes]] = []

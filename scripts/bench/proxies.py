@@ -4,10 +4,12 @@ Where `ARGOCD_AGENT_BIN` names one, a real argocd-agent's pair is asked in the s
 """
 
 import asyncio
+import os
+import signal
 import ssl
 import statistics
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,16 +20,18 @@ import aiohttp
 from argocd import names
 from kube.resources import APPLICATIONS, CONFIG_MAPS
 from kube.store import Object
-from scripts.argocd_agent import BINARY, free_port
+from scripts.argocd_agent import BINARY
 from scripts.bench.figures import Figure
 from scripts.bench.paired import AGENT, GO, Pair, application, argocd_agents, ours, pair_with, tell
 from scripts.bench.sidecar_processes import NAMESPACE, child, cpu_seconds
+from scripts.ports import free_port
 
 NAME = "proxies: live manifests of one agent's cluster, principal and agent in processes of their own, TLS"
 
 DIRECT = "a GET at the agent's API server"
 ROUNDS = 200
-UPDATES = 30
+TURNS = 10
+UPDATES = 6
 READING_SECONDS = 5.0
 LOOKING_SECONDS = 0.1
 READERS = (20, 100)
@@ -49,7 +53,7 @@ def manifest() -> Object:
 
 @dataclass
 class Measured:
-    """Milliseconds, requests a second by readers, and updates' milliseconds while nobody and while 20 read."""
+    """Milliseconds, requests a second by readers, and updates' milliseconds while nobody and while some read."""
 
     through: list[float] = field(default_factory=list)
     direct: list[float] = field(default_factory=list)
@@ -57,8 +61,11 @@ class Measured:
     parallel: dict[int, list[float]] = field(default_factory=dict)
     cpu: dict[int, float] = field(default_factory=dict)
     """Milliseconds of both sidecars for each request."""
-    idle: list[float] = field(default_factory=list)
-    busy: list[float] = field(default_factory=list)
+    idle: dict[int, list[float]] = field(default_factory=dict)
+    busy: dict[int, list[float]] = field(default_factory=dict)
+    restless_idle: dict[int, list[float]] = field(default_factory=dict)
+    restless: dict[int, list[float]] = field(default_factory=dict)
+    """The same beside readers who ask again at once."""
 
 
 class Reader:
@@ -120,14 +127,31 @@ async def measure(pair: Pair, port: int) -> Measured:
             measured.rates[readers] = len(times) / seconds
             measured.parallel[readers] = times
         update = partial(pair.update, pair.hub, AGENT, arrival, "shop")
-        tell("propagation")
-        for _ in range(UPDATES):
-            measured.idle.append(await update() * 1e3)
-        with child(run_readers, str(pair.folder), port, READERS[0]):
-            await asyncio.sleep(LOOKING_SECONDS * 30)  # it imports, connects and reads
-            for _ in range(UPDATES):
-                measured.busy.append(await update() * 1e3)
+        for readers in READERS:
+            tell(f"propagation beside {readers} readers")
+            idle, busy = await propagation(update, pair.folder, port, readers, LOOKING_SECONDS)
+            measured.idle[readers], measured.busy[readers] = idle, busy
+            tell(f"propagation beside {readers} readers without pauses")
+            idle, busy = await propagation(update, pair.folder, port, readers, 0.0)
+            measured.restless_idle[readers], measured.restless[readers] = idle, busy
     return measured
+
+
+async def propagation(
+    update: Callable[[], Awaitable[float]], folder: Path, port: int, readers: int, looking: float
+) -> tuple[list[float], list[float]]:
+    """In turns: while nobody reads, and while they do; each looks at what it read for `looking` seconds."""
+    times: tuple[list[float], list[float]] = ([], [])
+    with child(run_readers, str(folder), port, readers, looking) as process:
+        await asyncio.sleep(LOOKING_SECONDS * 30)  # it imports, connects and reads
+        for turn in range(2 * TURNS):
+            os.kill(process.pid, (signal.SIGSTOP, signal.SIGCONT)[turn % 2])
+            await asyncio.sleep(
+                LOOKING_SECONDS * 5
+            )  # what was asked is answered; they do not come all at once
+            for _ in range(UPDATES):
+                times[turn % 2].append(await update() * 1e3)
+    return times
 
 
 async def reading(found: Reader, readers: int) -> tuple[list[float], float]:
@@ -145,13 +169,15 @@ async def reading(found: Reader, readers: int) -> tuple[list[float], float]:
     return times, time.perf_counter() - started
 
 
-def run_readers(folder: str, port: int, readers: int) -> None:
-    """People who look at pages, in a process of their own: each reads, and looks at what it read for a moment."""
+def run_readers(folder: str, port: int, readers: int, looking: float) -> None:
+    """People who look at pages, in a process of their own: each reads, and looks at what it read for a moment, or
+    they are programs and do not.
+    """
 
     async def read(found: Reader) -> None:
         while True:
             await found.read()
-            await asyncio.sleep(LOOKING_SECONDS)
+            await asyncio.sleep(looking)
 
     async def main() -> None:
         async with reader(Path(folder), port) as found, asyncio.TaskGroup() as group:
@@ -182,16 +208,27 @@ def figures(measured: Measured, others: Measured | None) -> list[Figure]:
         if others is not None:
             found.append(Figure(f"{title}, CPU for each", cpu, "ms", than=GO, theirs=others.cpu[readers]))
             found.append(Figure(title, measured.rates[readers], "/s", than=GO, theirs=others.rates[readers]))
-    found.append(
-        Figure(
-            "an Application's update while 20 read, p50",
-            quantile(measured.busy, 0.5),
-            "ms",
-            than="while nobody reads",
-            theirs=quantile(measured.idle, 0.5),
-            goal=PROPAGATION_GOAL,
+        found.append(
+            Figure(
+                f"an Application's update while {readers} look, p50",
+                quantile(measured.busy[readers], 0.5),
+                "ms",
+                than="while nobody does",
+                theirs=quantile(measured.idle[readers], 0.5),
+                goal=PROPAGATION_GOAL,
+            )
         )
-    )
+        # No goal: two processors that are both busy with readers have no third for the Application.
+        found.extend(
+            Figure(
+                f"an Application's update beside {readers} readers without pauses, p{at * 100:.0f}",
+                quantile(measured.restless[readers], at),
+                "ms",
+                than="while nobody reads",
+                theirs=quantile(measured.restless_idle[readers], at),
+            )
+            for at in (0.5, 0.99)
+        )
     return found
 
 

@@ -6,7 +6,6 @@ the API server's endpoint.
 
 import asyncio
 import gzip
-import json
 import os
 import shutil
 import ssl
@@ -16,11 +15,11 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import aiohttp
 import orjson
-from aiohttp import web
 from redis.asyncio import Redis
 
 from argocd.agents.vocabulary import Mode
@@ -28,8 +27,11 @@ from kube.embedded import EmbeddedStore
 from kube.live import LiveStore
 from kube.live.raw import RawApi
 from kube.resources import APPLICATIONS, SECRETS
-from scripts.argocd_agent import free_port
+from scripts.argocd_agent import BINARY
+from scripts.bench import paired
 from scripts.bench.figures import Figure
+from scripts.bench.paired import GO, application, argocd_agents, pair_with
+from scripts.bench.pods_api import LINE, LOG, LOG_MEBIBYTES, PodsApi, pods_api, write_kubeconfig
 from scripts.bench.sidecar_processes import (
     NAMESPACE,
     Papers,
@@ -39,6 +41,7 @@ from scripts.bench.sidecar_processes import (
     principal_of,
     quiet,
 )
+from scripts.ports import free_port
 from sidecars.agent import process as agent_running
 from sidecars.agent.settings import AgentSettings
 from sidecars.principal import process as principal_running
@@ -50,9 +53,10 @@ NAME = "Redis and logs of one agent's cluster, principal and agent in processes 
 
 AGENT = "agent-0"
 ROUNDS = 300
+GO_ROUNDS = 50
+GO_PORT = 6379  # argocd-agent's Redis proxy listens nowhere else
 SUBSCRIPTIONS = 1_000
 FOLLOWERS = 200
-LOG_MEBIBYTES = 100
 SLOW_READS = 256 << 10
 START_SECONDS = 60.0
 TREE_GOAL_MS = 10.0
@@ -60,9 +64,7 @@ MEMORY_GOAL = 64.0
 """Mebibytes of either sidecar, for 100 MiB of a log that somebody reads slowly."""
 
 TREE, OWN_TREE = f"app|resources-tree|{AGENT}_shop|1.8.3.gz", "app|resources-tree|shop|1.8.3.gz"
-CHANNEL = f"app|managed-resources|{AGENT}_shop|1.8.3"
-LOG = "/api/v1/namespaces/shop/pods/web/log"
-LINE = b"2026-01-01T10:00:00.000000001Z " + b"x" * 968 + b"\n"
+SHOPS = [f"shop-{number}" for number in range(SUBSCRIPTIONS)]
 
 
 class _StoreWithApi(EmbeddedStore):
@@ -94,7 +96,8 @@ def run_agent(folder: str, port: int, redis: int, kubeconfig: str) -> None:
         live = await LiveStore.connect(kubeconfig=kubeconfig)
         store.raw = live.raw
         spec = {"project": "default", "destination": {}, "source": {"repoURL": "https://git.example.org/x"}}
-        await store.create(APPLICATIONS, {"metadata": {"name": "shop"}, "spec": spec}, namespace=NAMESPACE)
+        for name in ("shop", *SHOPS):
+            await store.create(APPLICATIONS, {"metadata": {"name": name}, "spec": spec}, namespace=NAMESPACE)
         papers = Papers(Path(folder))
         options = agent_running.AgentOptions(
             settings=AgentSettings(mode=Mode.AUTONOMOUS, namespace=NAMESPACE),
@@ -125,57 +128,6 @@ async def redis_server(folder: str) -> AsyncIterator[int]:
         await process.wait()
 
 
-class PodsApi:
-    """One pod, whose log has `LOG_MEBIBYTES`, or goes on while it is followed."""
-
-    def __init__(self) -> None:
-        self.following = 0
-
-    async def pod(self, _: web.Request) -> web.StreamResponse:
-        annotations = {"argocd.argoproj.io/tracking-id": "shop:/Pod:shop/web"}
-        metadata = {"name": "web", "namespace": "shop", "uid": "1", "annotations": annotations}
-        return web.json_response({"apiVersion": "v1", "kind": "Pod", "metadata": metadata})
-
-    async def log(self, request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse()
-        await response.prepare(request)
-        if request.query.get("follow") == "true":
-            self.following += 1
-            try:
-                while True:
-                    await response.write(LINE)
-                    await asyncio.sleep(1.0)
-            finally:
-                self.following -= 1
-        for _ in range(LOG_MEBIBYTES):
-            await response.write(LINE * 1024)
-        return response
-
-
-@asynccontextmanager
-async def pods_api(folder: Path) -> AsyncIterator[tuple[PodsApi, str]]:
-    api, application = PodsApi(), web.Application()
-    application.router.add_get("/api/v1/namespaces/shop/pods/web", api.pod)
-    application.router.add_get(LOG, api.log)
-    runner = web.AppRunner(application, handler_cancellation=True, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    kubeconfig = folder / "pods.kubeconfig"
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "x",
-        "clusters": [{"name": "x", "cluster": {"server": f"http://127.0.0.1:{runner.addresses[0][1]}"}}],
-        "users": [{"name": "x", "user": {"token": "t"}}],
-        "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
-    }
-    kubeconfig.write_text(json.dumps(config))
-    try:
-        yield api, str(kubeconfig)
-    finally:
-        await runner.cleanup()
-
-
 def mebibytes(pid: int) -> float:
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
@@ -198,11 +150,28 @@ def tree() -> bytes:
 
 async def timed(client: Redis, key: str) -> float:
     started = time.perf_counter()
-    assert await client.get(key)
+    # In small letters, as argocd-server's client: argocd-agent's proxy knows no others.
+    assert await client.execute_command("get", key)  # type: ignore[no-untyped-call]
     return (time.perf_counter() - started) * 1e3
 
 
-async def trees(through: Redis, direct: Redis) -> list[Figure]:
+async def argocd_agents_trees(folder: str) -> list[float]:
+    """The same tree through argocd-agent's pair, which needs API servers."""
+    async with redis_server(folder) as hub_redis, redis_server(folder) as own_redis:
+        sidecars = partial(argocd_agents, redis=(hub_redis, own_redis))
+        async with (
+            pair_with(sidecars) as pair,
+            Redis(port=own_redis) as own,
+            Redis(port=GO_PORT) as through,
+        ):
+            await pair.hub.create(APPLICATIONS, application("shop"), namespace=paired.AGENT)
+            await own.set(OWN_TREE, tree())
+            key = TREE.replace(AGENT, paired.AGENT)
+            return [await timed(through, key) for _ in range(GO_ROUNDS)]
+
+
+async def trees(through: Redis, direct: Redis, *, others: list[float]) -> list[Figure]:
+    """`others`: what argocd-agent's pair took."""
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(ROUNDS):
         times[0].append(await timed(through, TREE))
@@ -211,29 +180,29 @@ async def trees(through: Redis, direct: Redis) -> list[Figure]:
     for title, at in (("a tree of 300 resources, p50", 49), ("p99", 98)):
         ours, theirs = (statistics.quantiles(each, n=100, method="inclusive")[at] for each in times)
         found.append(Figure(title, ours, "ms", than="a GET at the agent's Redis", theirs=theirs))
+        if others:
+            go = statistics.quantiles(others, n=100, method="inclusive")[at]
+            found.append(Figure(title, ours, "ms", than=GO, theirs=go))
     return [Figure("a tree, p50, on its own", found[0].ours, "ms", goal=TREE_GOAL_MS), *found]
 
 
-async def subscriptions(options: dict[str, object], pid: int) -> list[Figure]:
-    """Each on a connection of its own, as argocd-server has one for each browser."""
-    before = mebibytes(pid)
+async def subscriptions(options: dict[str, object], pids: dict[str, int], own: Redis) -> list[Figure]:
+    """Each of an Application of its own, on a connection of its own, as argocd-server has one for each browser."""
+    before = {name: mebibytes(pid) for name, pid in pids.items()}
     async with AsyncExitStack() as stack:
         started = time.perf_counter()
-        for _ in range(SUBSCRIPTIONS):
+        for shop in SHOPS:
             client = await stack.enter_async_context(Redis(**options))  # type: ignore[arg-type]  # as redis-py takes them
             pubsub = await stack.enter_async_context(client.pubsub())
-            await pubsub.subscribe(CHANNEL)
+            await pubsub.subscribe(f"app|managed-resources|{AGENT}_{shop}|1.8.3")
             assert await pubsub.get_message(timeout=START_SECONDS)
         seconds = time.perf_counter() - started
-        grown = mebibytes(pid) - before
+        assert len(await own.pubsub_channels()) == SUBSCRIPTIONS
+        grown = {name: mebibytes(pid) - before[name] for name, pid in pids.items()}
     return [
-        Figure(
-            f"{SUBSCRIPTIONS:,} subscriptions, principal's memory of each",
-            grown / SUBSCRIPTIONS * 1024,
-            "KiB",
-        ),
-        Figure("a subscription, TLS included", seconds / SUBSCRIPTIONS * 1e3, "ms"),
-    ]
+        Figure(f"{SUBSCRIPTIONS:,} subscriptions, {name}'s memory of each", grown[name] / SUBSCRIPTIONS * 1024, "KiB")
+        for name in pids
+    ] + [Figure("a subscription, TLS included", seconds / SUBSCRIPTIONS * 1e3, "ms")]  # fmt: skip
 
 
 async def slow_log(session: aiohttp.ClientSession, url: str, pids: dict[str, int]) -> list[Figure]:
@@ -281,12 +250,15 @@ async def followers(session: aiohttp.ClientSession, url: str, api: PodsApi, thro
 async def run() -> list[Figure]:
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
+        others = await argocd_agents_trees(folder) if BINARY else []
         papers = Papers.write(Path(folder))
         papers.keep_agent(AGENT)
         papers.keep_agent("argocd-server")
         hub_redis = await stack.enter_async_context(redis_server(folder))
         own_redis = await stack.enter_async_context(redis_server(folder))
-        api, kubeconfig = await stack.enter_async_context(pods_api(Path(folder)))
+        pods_port = free_port()
+        kubeconfig = write_kubeconfig(folder, port=pods_port)
+        api = await stack.enter_async_context(pods_api(port=pods_port))
         port, redis_proxy, resources = free_port(), free_port(), free_port()
         principal = stack.enter_context(child(run_principal, folder, port, hub_redis, redis_proxy, resources))
         agent = stack.enter_context(child(run_agent, folder, port, own_redis, kubeconfig))
@@ -304,10 +276,12 @@ async def run() -> list[Figure]:
         connector = aiohttp.TCPConnector(ssl=context, limit=0)
         session = await stack.enter_async_context(aiohttp.ClientSession(connector=connector))
         url = f"https://localhost:{resources}{LOG}"
-        found = await trees(through, direct)
+        pids = {"principal": principal.pid, "agent": agent.pid}
+        found = await trees(through, direct, others=others)
+        # Before what leaves free memory behind.
+        found += await subscriptions(options, pids, direct)
         found += await followers(session, url, api, through)
-        found += await slow_log(session, url, {"principal": principal.pid, "agent": agent.pid})
-        return found + await subscriptions(options, principal.pid)
+        return found + await slow_log(session, url, pids)
 
 
 async def _ready(direct: Redis, through: Redis) -> bool:

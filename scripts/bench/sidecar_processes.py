@@ -22,6 +22,7 @@ from kube.store import Object, Store
 from sidecars.principal import process as principal_running
 from sidecars.principal.proxies.resource_port import ResourcePortOptions
 from sidecars.principal.settings import PrincipalSettings
+from sidecars.replication.control.settings import HaSettings
 from sidecars.wire.auth.methods import NamePattern, SubjectMethod
 from sidecars.wire.auth.tokens import Tokens, generate_key, load_key
 from sidecars.wire.client.dialer import DialOptions
@@ -54,9 +55,16 @@ class Papers:
         return papers
 
     def agent(self, name: str) -> KeyPair:
+        return self._authority().issue(LeafSubject(name), now=datetime.now(UTC), server=False, client=True)
+
+    def _authority(self) -> Authority:
         pair = KeyPair((self.folder / "ca.crt").read_bytes(), (self.folder / "ca.key").read_bytes())
-        authority = Authority.from_pair(pair, origin="the benchmark")
-        return authority.issue(LeafSubject(name), now=datetime.now(UTC), server=False, client=True)
+        return Authority.from_pair(pair, origin="the benchmark")
+
+    def keep_principal(self, name: str) -> None:
+        """One of a pair, which its peer knows by this name."""
+        subject = LeafSubject(name, dns_names=["localhost"], addresses=["127.0.0.1"])
+        self._keep(name, self._authority().issue(subject, now=datetime.now(UTC), server=True, client=True))
 
     def keep_agent(self, name: str) -> None:
         self._keep(name, self.agent(name))
@@ -92,22 +100,30 @@ def cluster_secret(agent: str) -> Object:
 
 
 def principal_of(
-    store: Store, papers: Papers, *, port: int, resource_port: int = 0
+    store: Store,
+    papers: Papers,
+    *,
+    port: int,
+    resource_port: int = 0,
+    identity: str = "principal",
+    health_port: int = 0,
+    ha: HaSettings | None = None,
 ) -> principal_running.PrincipalProcess:
     serving = principal_running.PrincipalOptions(
         settings=PrincipalSettings(namespace=NAMESPACE, allowed_namespaces=("agent-*",)),
         method=SubjectMethod(NamePattern("CN=([^,]+)")),
         tokens=papers.tokens(),
-        source=papers.files("principal"),
+        source=papers.files(identity),
         host="127.0.0.1",
         port=port,
         health_host="127.0.0.1",
-        health_port=0,
+        health_port=health_port,
         metrics_port=0,
         pages_port=0,
         resources=ResourcePortOptions(source=papers.files("principal"), host="127.0.0.1", port=resource_port)
         if resource_port
         else None,
+        ha=ha,
     )
     return principal_running.PrincipalProcess(store, serving)
 

@@ -24,6 +24,7 @@ from certs.folder import BUNDLE, CERTIFICATE, KEY, publish
 from scripts.bench.asking import Load, ask, calm
 from scripts.bench.figures import Figure
 from scripts.bench.reviewing import review
+from scripts.ports import free_port
 
 NAME = f"reviews of an AppProject ({len(review())} bytes, 16 connections, TLS)"
 CONNECTIONS = 16
@@ -83,13 +84,6 @@ def serving(mode: str, *, applications: int = 0, projects: int = 0, events: floa
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(timeout=30)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _wait(port: int, process: subprocess.Popen[bytes]) -> None:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from scripts.bench.figures import Figure
 from scripts.bench.rules import project
-from scripts.bench.webhook import free_port
 from scripts.cluster.controlplane import Cluster
+from scripts.ports import free_port
 
 NAME = "create of an AppProject on a real API server, with the webhook and without"
 CREATES = 150

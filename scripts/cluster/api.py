@@ -32,6 +32,8 @@ class Api:
         self._tls = tls
         self._lock = threading.Lock()
         self._connection: http.client.HTTPConnection | None = None
+        self.warnings: list[str] = []
+        """What the last answer warned of."""
 
     def request(
         self, method: str, path: str, body: object = None, *, content_type: str = JSON, accept: str = JSON
@@ -69,6 +71,7 @@ class Api:
                 self._connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=self._seconds)
         self._connection.request(method, path, body=content, headers=headers)
         response = self._connection.getresponse()
+        self.warnings = response.headers.get_all("Warning", [])
         return response.status, response.read()
 
     def _drop(self) -> None:

@@ -6,7 +6,6 @@ import itertools
 import json
 import re
 import shutil
-import socket
 import ssl
 import subprocess
 import tempfile
@@ -31,6 +30,7 @@ from scripts.cluster.definitions import KINDS, Definitions, find_definitions
 from scripts.cluster.kubeconfigs import write_kubeconfig
 from scripts.cluster.processes import Processes
 from scripts.cluster.seeding import seed_folder, sow
+from scripts.ports import free_port
 from tiphys.errors import SurroundingsError
 
 API_SERVER = "kube-apiserver"
@@ -85,7 +85,7 @@ class Cluster:
         self.processes = Processes(self.folder)
         """Whatever is started by it, these servers and others, ends with the cluster."""
         self._write_keys()
-        self.port, self.etcd_port, peer_port = free_ports(3)
+        self.port, self.etcd_port, peer_port = free_port(), free_port(), free_port()
         self.url = f"https://127.0.0.1:{self.port}"
         self.kubeconfig = self.kubeconfig_of("admin", groups=("system:masters",))
         """The administrator's."""
@@ -242,6 +242,11 @@ class Cluster:
         """A blocking call as the administrator; `RefusedError` for an error of the API server."""
         return self._api.request(method, path, body, content_type=content_type)
 
+    @property
+    def warnings(self) -> list[str]:
+        """Of the last answer to `request`."""
+        return self._api.warnings
+
     def create_namespace(
         self, name: str = "", *, prefix: str = "test", labels: dict[str, str] | None = None
     ) -> str:
@@ -378,11 +383,3 @@ class Cluster:
 
     def _file_name(self, user: str) -> str:
         return f"{re.sub(r'[^A-Za-z0-9.-]+', '-', user)}-{next(self._numbers)}"
-
-
-def free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]

@@ -12,7 +12,7 @@ WRITES = MANIFESTS / "components" / "live-resources-edit" / "role.yaml"
 HEAD = """# What may an agent see and change of its cluster?
 
 Only objects of its own Applications, whatever stands here ([live resources](live-resources.md)). No Secrets: whoever wants
-them shown adds a role of his own, and so for kinds of his own definitions.
+them shown adds a role of their own, and so for kinds of their own definitions.
 """
 
 

@@ -13,7 +13,9 @@ MANIFESTS = Path(__file__).parents[2] / "manifests"
 VARIANTS = {"agent-autonomous": "agent"}
 # Rules that a component adds to the role in Argo CD's namespace.
 EXTENDED = {"principal-of-a-pair": ("principal", "high-availability")}
-NAMESPACES = {"": "cluster", "tiphys-system": "tiphys", "argocd": "argocd"}
+# Rules in each namespace of Applications.
+IN_APPLICATION_NAMESPACES = {"webhook": "application-namespace"}
+NAMESPACES = {"": "cluster", "tiphys-system": "tiphys", "argocd": "argocd", "applications": "applications"}
 
 
 def generate() -> str:
@@ -24,6 +26,8 @@ def generate() -> str:
         added = yaml.safe_load((MANIFESTS / "components" / component / "roles.yaml").read_text())
         own = found[part]
         found[variant] = {**own, "argocd": [*own["argocd"], *(patch["value"] for patch in added)]}
+    for part, component in IN_APPLICATION_NAMESPACES.items():
+        found[part] |= _rules(MANIFESTS / "components" / component, part)
     return yaml.safe_dump(found, sort_keys=True, width=110, default_flow_style=None)
 
 

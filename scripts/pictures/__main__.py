@@ -1,22 +1,17 @@
 """`python -m scripts.pictures`: takes the pictures of README and docs anew, of the pages themselves, in a headless Chromium."""
 
 import asyncio
-import os
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from argocd.agents.vocabulary import Mode
 from kube.resources import APPLICATIONS
 from scripts.pictures.chromium import Tab, tab
-from scripts.pictures.sample_fleet import ARGOCD, SampleFleet, application, sample_fleet
+from scripts.pictures.sample_fleet import SampleFleet, application, sample_fleet
+from scripts.pictures.sample_webhook import sample_webhook
 from scripts.pictures.terminal import terminal_page
-from sidecars.mirroring.kinds import PROJECT
 
 ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "docs" / "images"
@@ -24,8 +19,8 @@ DOCTOR = ROOT / "tests" / "cli" / "golden" / "doctor" / "faults.txt"
 """What the command printed on a real API server, held by a test."""
 DOCTOR_HEIGHT = 1270
 DESK, PHONE = 1280, 390
-TOP = 1240
-"""Pixels: down to the first agents."""
+TOP, AGENTS = 715, 1100
+"""Pixels: down to what is stuck, so that a README has room for more on its first screen; and all agents."""
 SETTLE_SECONDS = 3.0
 """Until the page has said that it is live, and fonts have come."""
 
@@ -35,17 +30,17 @@ async def main() -> int:
     if chromium is None:
         print("no Chromium: apt-get install chromium", file=sys.stderr)
         return 1
-    with tempfile.TemporaryDirectory() as folder, demonstration(folder) as status:
+    with tempfile.TemporaryDirectory() as folder:
         async with tab(chromium, Path(folder) / "browser") as browser, sample_fleet(8, regions=True) as fleet:
             await eventful(fleet)
             await taken(browser, fleet.address, "fleet", height=TOP)
             await taken(browser, fleet.address, "fleet-dark", height=TOP, dark=True)
-            await taken(
-                browser, f"{fleet.address}?sort=lag&order=desc", "fleet-phone", width=PHONE, height=1700
-            )
+            await taken(browser, fleet.address, "fleet-agents", height=AGENTS, at="agents")
+            await taken(browser, fleet.address, "fleet-phone", width=PHONE, height=1400)
             why = "?project=billing&agent=us-east-prod&application=eu-west-prod/checkout"
-            await taken(browser, fleet.address + why, "fleet-why", height=900, at="answer")
-            await taken(browser, status, "status", height=900, scripts=False)
+            await taken(browser, fleet.address + why, "fleet-why", height=660, at="answer")
+            with sample_webhook(Path(folder)) as status:
+                await taken(browser, status, "status", height=1090, scripts=False)
             page = Path(folder) / "doctor.html"
             page.write_text(terminal_page("tiphys doctor", DOCTOR.read_text()))
             await taken(browser, page.as_uri(), "doctor", height=DOCTOR_HEIGHT, scripts=False)
@@ -74,9 +69,7 @@ async def eventful(fleet: SampleFleet) -> None:
         name="payments",
         message="applications.argoproj.io payments is forbidden: exceeded quota: applications, used: 40, limited: 40",
     )
-    mirror = {"metadata": {"namespace": ARGOCD, "name": "edge-osaka-shop"}}
-    for _ in range(5):  # somebody's hand on a mirror
-        fleet.principal.record.undone(PROJECT, {**mirror, "spec": {"sourceNamespaces": ["edge-osaka"]}})
+    fleet.undo("us-east-prod", name="checkout", times=9, seconds=340, fields=("spec.source.targetRevision",))
     await asyncio.sleep(1)
 
 
@@ -94,30 +87,9 @@ async def taken(
     await browser.open(address, size=(width, height), dark=dark, scripts=scripts)
     await asyncio.sleep(SETTLE_SECONDS)
     if at:
-        await browser.evaluate(f"document.getElementById('{at}').scrollIntoView()")
+        await browser.evaluate(f"document.getElementById('{at}').closest('section').scrollIntoView()")
     (IMAGES / f"{name}.png").write_bytes(await browser.picture())
     print(f"wrote docs/images/{name}.png")
-
-
-@contextmanager
-def demonstration(folder: str) -> Iterator[str]:
-    """Its status page's address, once it has refused a few things."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "cli", "demo"],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1", "TMPDIR": folder},
-    )
-    assert process.stdout
-    try:
-        while "status page" not in (line := process.stdout.readline()):
-            if not line:
-                raise SystemExit("the demonstration ended by itself")
-        yield line.split()[-1]
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
 
 
 if __name__ == "__main__":

@@ -15,12 +15,14 @@ from argocd.agents.vocabulary import Message, Mode, Target
 from kube.embedded import EmbeddedStore
 from kube.resources import APP_PROJECTS, APPLICATIONS, CONFIG_MAPS, SECRETS
 from kube.store import Object
+from sidecars.mirroring import repeated_drift
+from sidecars.mirroring.repeated_drift import DriftReport
 from sidecars.principal.fleet_page.page import FleetPage
 from sidecars.principal.fleet_page.regions import RegionFacts
 from sidecars.principal.principal import Principal
 from sidecars.principal.settings import PrincipalSettings
-from sidecars.wire import capabilities
-from sidecars.wire.events import Event, acknowledgement, fresh_id
+from sidecars.wire import capabilities, payloads
+from sidecars.wire.events import Event, acknowledgement, fresh_id, message_event
 from tiphys.errors import SurroundingsError
 from tiphys.http_server import HttpPages
 
@@ -128,6 +130,21 @@ class SampleFleet:
                 subject=f"{namespace}/{name}",
                 payload=told,
             )
+        )
+
+    def undo(self, agent: str, *, name: str, times: int, seconds: int, fields: tuple[str, ...]) -> None:
+        """The agent says that somebody keeps changing a copy of one of its Applications."""
+        report = DriftReport(
+            target=Target.APPLICATION,
+            namespace=agent,
+            name=name,
+            times=times,
+            seconds=seconds,
+            fields=list(fields),
+        )
+        told = payloads.write(report)
+        self.streams[agent].tell(
+            message_event(repeated_drift.TYPE, target=repeated_drift.TARGET, payload=told)
         )
 
     async def mend(self, agent: str, name: str) -> None:

@@ -28,8 +28,9 @@ from scripts.cluster.argocd.components import (
 )
 from scripts.cluster.argocd.programs import CLI, CONTROLLER_MANAGER, Programs
 from scripts.cluster.argocd.repository import Repository
-from scripts.cluster.controlplane import Cluster, ClusterError, free_ports
+from scripts.cluster.controlplane import Cluster, ClusterError
 from scripts.cluster.credentials import LIFETIME, write_private
+from scripts.ports import free_port
 
 NAMESPACE = "argocd"
 """Fixed: the bindings of Argo CD's own manifest name it."""
@@ -62,7 +63,9 @@ class ArgoCd:
         resync_seconds: int = 30,
         application_namespaces: tuple[str, ...] = (),
         redis_password: str = "",
+        redis_words: tuple[str, ...] = (),
     ) -> None:
+        """`redis_words`: what else redis-server is told."""
         self.cluster = cluster
         self.folder = cluster.folder / "argo-cd"
         self.seconds: dict[str, float] = {}
@@ -75,9 +78,12 @@ class ArgoCd:
         self._application_namespaces = application_namespaces
         self._repo_server = ""
         self._redis_password = redis_password
+        self._redis_words = redis_words
         self.redis = ""
         self.redis_of_server = ""
         """Another one for argocd-server alone: host and port of a proxy."""
+        self.server_words: tuple[str, ...] = ()
+        """What else argocd-server is told."""
 
     def start(self) -> Self:
         """Everything at work when it returns."""
@@ -136,8 +142,8 @@ class ArgoCd:
             variables["REDIS_PASSWORD"] = self._redis_password
 
         def start() -> Callable[[], bool]:
-            serving, metrics, probe = free_ports(3)
-            ports = Ports(serving=serving, metrics=metrics, probe=probe)
+            serving = free_port()
+            ports = Ports(serving=serving, metrics=free_port(), probe=free_port())
             address = f"127.0.0.1:{serving}"
             if component is Component.REPO_SERVER:
                 self._repo_server = address
@@ -150,6 +156,8 @@ class ArgoCd:
                 application_namespaces=self._application_namespaces,
             )
             words = arguments(component, ports=ports, settings=settings)
+            if component is Component.SERVER:
+                words += self.server_words
             self._start_program(component.value, [str(self._programs.argocd), *words], variables)
             return lambda: _answers(*health(component, ports))
 
@@ -197,11 +205,12 @@ class ArgoCd:
 
     def _start_redis(self) -> None:
         def start() -> Callable[[], bool]:
-            [port] = free_ports(1)
+            port = free_port()
             self.redis = f"127.0.0.1:{port}"
             command = redis_command(self._programs.redis, port=port, folder=self.folder)
             if self._redis_password:
                 command += ["--requirepass", self._redis_password]
+            command += self._redis_words
             self._start_program(REDIS, command, None)
             return lambda: _listens(port)
 
