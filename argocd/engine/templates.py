@@ -126,7 +126,7 @@ def _rendered(case: Case, spec: Mapping[str, Any], *, namespace: str) -> Iterato
             if not left:
                 return
             left -= 1
-            spend(size // _AT_ONCE)
+            spend(3 * size // _AT_ONCE)
             body = templates.rendered(template, known, reader)
             yield RenderedApplication(_application(body, namespace=namespace), place, generator.own)
 

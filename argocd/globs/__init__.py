@@ -57,10 +57,10 @@ class Glob:
         except TooCostlyError:
             return Verdict.HANG
         finally:
-            spend(1 + (_MATCHING + run.steps if run.steps else 0))
+            spend(1 + (_MATCHING + 2 * run.steps if run.steps else 0))
 
 
-_MATCHING = 15
+_MATCHING = 25
 """Steps to hold a glob with several parts against a text; those of the parts come on top."""
 _COMPILING = 60
 """Steps to compile the shortest of those that are more than text and a wildcard; more for each character."""
@@ -82,7 +82,7 @@ def _compiled(pattern: str, separators: str) -> Glob:
         left, stars, right = simple.groups()
         if (matcher := _shortcut(left, stars, right, separators)) is not None:
             return Glob(pattern, matcher)
-    spend(_COMPILING + 2 * len(pattern))
+    spend(_COMPILING + 4 * len(pattern))
     try:
         return Glob(pattern, build(parse(pattern), separators))
     except GlobError as error:

@@ -98,7 +98,7 @@ class _Building:
 
     def _spend(self, steps: int) -> None:
         self._steps += steps
-        budget.spend(2 * steps)  # what is glued and planted is compared on the way
+        budget.spend(4 * steps)  # what is glued and planted is compared on the way
         if self._steps > BUDGET or self._cost > COSTLY:
             raise parsing.TooCostlyError
 

@@ -19,7 +19,7 @@ def is_literal(pattern: str) -> bool:
 
 def covers(pattern: str, other: str) -> bool:
     """True only where every text that `other` matches is matched by `pattern`; False may mean "who knows"."""
-    spend(2)
+    spend(4)
     if pattern == other or pattern in {"*", "**"}:
         return True
     if len(pattern) + len(other) > LONGEST:

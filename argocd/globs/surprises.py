@@ -64,7 +64,7 @@ def _surprises(pattern: str, separators: str) -> tuple[Surprise, ...]:
         return ()
     if sides := _ONE_STAR.fullmatch(pattern):
         return _overlap(glob, *sides.groups()) if "*" in pattern else ()
-    spend(2 * len(pattern))
+    spend(4 * len(pattern))
     tree = parsing.parse(pattern)
     shown = _tried(tree, glob, separators)
     # Beside a panic it does not matter what else the pattern might mean.
@@ -152,7 +152,7 @@ def _samples(tree: parsing.Sequence, separators: str) -> Iterator[str]:
 
 def _sequence_texts(sequence: parsing.Sequence, separators: str) -> Iterator[str]:
     """The plain case, then each part varied by itself, then all of them, then overlaps."""
-    spend(3 * len(sequence.parts))  # each is varied, and all are joined
+    spend(6 * len(sequence.parts))  # each is varied, and all are joined
     options = [list(islice(_texts(part, separators), _VARIANTS)) for part in sequence.parts]
     plain = [texts[0] for texts in options]
     yield "".join(plain)

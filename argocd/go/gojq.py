@@ -16,7 +16,7 @@ _SHORT = 200
 """Characters of what is remembered."""
 _DEEPEST = 100
 """Terms and queries inside each other: two of them take five of the thousand frames that Python has."""
-_STEPS = 3
+_STEPS = 5
 """For a character: one that is a token of its own takes 45 lines of this reader."""
 _SHOWN = 60
 

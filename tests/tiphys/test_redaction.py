@@ -1,8 +1,8 @@
-import time
 from enum import StrEnum
 
 import pytest
 
+from tests.processor_time import ProcessorTime
 from tiphys.redaction import REMOVED, redacted, redacted_text
 
 TOKEN = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJzeXN0ZW0ifQ.c2lnbmF0dXJlLW1hcmtlcg"
@@ -102,9 +102,9 @@ def test_nesting_without_end_ends() -> None:
     ],
 )
 def test_a_hostile_text_costs_linear_time(hostile: str) -> None:
-    started = time.process_time()
-    redacted_text(hostile)
-    assert time.process_time() - started < 2
+    with ProcessorTime() as taken:
+        redacted_text(hostile)
+    assert taken.seconds < 2
 
 
 def test_an_enumeration_of_texts_is_a_text() -> None:

@@ -3,7 +3,6 @@
 import re
 import subprocess
 import sys
-import time
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from argocd.applications import field_table, fields
 from argocd.applications.fields import FieldFault
 from scripts.cluster import definitions
 from scripts.docs import fields as generator
+from tests.processor_time import ProcessorTime
 
 NEWEST = field_table.RELEASES[-1]
 
@@ -145,9 +145,9 @@ def test_one_cause_is_not_told_a_thousand_times() -> None:
 
 def test_a_large_object_is_compared_in_linear_time() -> None:
     entries = [{"repoURL": "x", "helm": {"parameters": [{"name": "a"}] * 50}} for _ in range(1000)]
-    started = time.process_time()
-    assert found(application(sources=entries)) == []
-    assert time.process_time() - started < 2
+    with ProcessorTime() as taken:
+        assert found(application(sources=entries)) == []
+    assert taken.seconds < 2
 
 
 def test_the_table_says_what_the_definitions_of_the_local_clusters_release_say() -> None:

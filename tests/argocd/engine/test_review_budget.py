@@ -1,6 +1,5 @@
 """A review that takes too much work ends with what it has found."""
 
-import time
 from collections.abc import Mapping
 from datetime import date
 from typing import Any
@@ -26,7 +25,7 @@ from tests.argocd.costly_objects import (
     own,
     project,
 )
-from tests.crowd import crowd
+from tests.processor_time import least_seconds
 
 TODAY = date(2026, 9, 1)
 RULE = "object/too-costly"
@@ -88,9 +87,7 @@ def test_hostile_settings_end_at_the_budget_with_a_warning(thing: Object) -> Non
     "thing", [*HOSTILE.values(), *HOSTILE_SETTINGS.values()], ids=[*HOSTILE, *HOSTILE_SETTINGS]
 )
 def test_a_hostile_object_takes_less_than_a_second_of_one_core(thing: Object) -> None:
-    begin = time.thread_time()
-    told(thing)
-    assert time.thread_time() - begin < SECONDS * crowd()
+    assert least_seconds(lambda: told(thing), below=SECONDS) < SECONDS
 
 
 @pytest.mark.parametrize("depth", range(1, 75))
@@ -281,7 +278,7 @@ def test_a_new_account_is_compared_with_the_others_and_they_not_with_each_other(
     assert taken < (COMPARED + 30) * ENTRIES + 3 * alone
 
 
-@pytest.mark.parametrize(("kind", "each"), [("sources", 20), ("elements", 10), ("generators", 80)])
+@pytest.mark.parametrize(("kind", "each"), [("sources", 20), ("elements", 10), ("generators", 85)])
 def test_what_is_judged_together_is_charged_whole_and_little_for_each(kind: str, each: int) -> None:
     """Which names they generate, and which of them are the same, is a question about all of them."""
     taken, _ = steps_of_an_update(kind)

@@ -18,6 +18,7 @@ from sidecars.proxies.api_paths import PathError, parse_path
 from sidecars.wire.auth.blocklist import Blocklist
 from sidecars.wire.events import Event
 from sidecars.wire.proxy_payloads import ResourceResponse
+from tests.crowd import crowd
 from tests.sidecars import pair_in_memory, processes
 from tests.sidecars.captured_logs import logged
 from tests.sidecars.proxies.answering_scene import AGENT, PATH, Scene, answering_agent, scene
@@ -277,7 +278,7 @@ async def test_one_caller_with_everything_open_leaves_room_for_another_agent(at:
             for _ in range(5):
                 began = time.monotonic()
                 assert (await other.get(PATH)).status == 200
-                assert time.monotonic() - began < 1
+                assert time.monotonic() - began < crowd()
             assert (await absent.get(PATH)).status == 502, "answered at once"
     for each in pending:
         each.cancel()

@@ -20,7 +20,7 @@ class Clock:
 
 async def events(announcer: EventRecorder, store: EmbeddedStore, namespace: str = "argocd") -> list[Object]:
     task = asyncio.create_task(announcer.run())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await announcer._waiting.join()
     task.cancel()
     return (await store.list(EVENTS, namespace=namespace)).items

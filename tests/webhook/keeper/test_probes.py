@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.crowd import crowd
 from tests.webhook.conftest import post, read_response, review
 from tests.webhook.guarded_cluster import until
 from tests.webhook.webhook_process import Guard
@@ -27,7 +28,7 @@ def half_sent(port: int, count: int) -> contextlib.ExitStack:
 def test_half_sent_requests_to_either_port_keep_no_probe_waiting(shared_guard: Guard, count: int) -> None:
     with half_sent(shared_guard.probes, count), half_sent(shared_guard.pages, count):
         for path in ("/readyz", "/healthz", "/metrics"):
-            with socket.create_connection(("127.0.0.1", shared_guard.probes), timeout=1) as probe:
+            with socket.create_connection(("127.0.0.1", shared_guard.probes), timeout=crowd()) as probe:
                 probe.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
                 assert probe.recv(15) == b"HTTP/1.1 200 OK"
 

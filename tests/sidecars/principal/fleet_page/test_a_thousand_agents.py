@@ -10,6 +10,7 @@ import pytest
 from scripts.pictures.chromium import tab
 from scripts.pictures.sample_fleet import sample_fleet
 from sidecars.principal.fleet_page.page import FleetPage
+from tests.processor_time import slowness
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 AGENTS, APPLICATIONS = 1000, 8
@@ -34,7 +35,7 @@ async def test_a_thousand_agents_are_on_one_page_quickly_and_live(
             page = FleetPage(fleet.store, lambda: fleet.principal, waits=lambda: "")
             began = time.process_time()
             answer = await page.routes["/"]({})
-            took.append(time.process_time() - began)
+            took.append((time.process_time() - began) / slowness())
         assert not hasattr(answer, "events")
         with capsys.disabled():
             sys.stdout.write(f"\na page of {AGENTS} agents: {1000 * min(took):.0f} ms, the best of five\n")
