@@ -10,8 +10,8 @@ from tests.processor_time import ProcessorTime
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "templates.json").read_text())
 FUNCTIONS = {"lower": (1, 1), "default": (1, None), "toYaml": (1, 1), "now": (0, 0), "replace": (3, 3)}
-LONG = 200_000
-PATIENCE = 3.0
+LONG = 100_000
+PATIENCE = 2.0
 """Seconds for the longest text; quadratic work would take minutes."""
 
 
