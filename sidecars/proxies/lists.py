@@ -23,6 +23,8 @@ MAX_PAGE_BYTES = 10 << 20
 AT_ONCE = 4
 
 _PARAMETERS = ("labelSelector", "fieldSelector", "continue", "resourceVersion", "resourceVersionMatch")
+_OF_THE_FIRST = ("resourceVersion", "resourceVersionMatch")
+"""An API server takes them with no token, which is of one version already."""
 _OK = 200
 _EVENTS = {"": "involvedObject", "events.k8s.io": "regarding"}
 """Where an Event of a group says what it is about."""
@@ -37,6 +39,20 @@ class _Sorted:
     """Fewer than there are where that took too many questions."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Page:
+    answer: RawAnswer
+    query: dict[str, str]
+    found: Object | None = None
+    """None where the API server's answer is no list."""
+    items: _Sorted = field(default_factory=_Sorted)
+
+    @property
+    def token(self) -> str:
+        """Of the next one."""
+        return text(self.found, "metadata", "continue")
+
+
 class ListedObjects:
     def __init__(self, api: RawApi, *, ownership: Ownership, applications: OwnApplications) -> None:
         self._api = api
@@ -47,8 +63,8 @@ class ListedObjects:
 
     async def page(self, path: ApiPath, request: ResourceRequest) -> RawAnswer:
         """As the API server answers, less the items of others. As an account means: of an Application of ours, with
-        the right to list, and the items of those Applications. Which is tested for each page: that one has no items of
-        the account does not say that it is the wrong one.
+        the right to list, and the items of those Applications. That one page has none of them does not say that it is
+        the wrong account; that no page has any, and some have others', does.
         """
         account = request.impersonate_user
         query = _query(request.params or {})
@@ -59,27 +75,56 @@ class ListedObjects:
             allowed = await self._read(path, {**query, "limit": "1"}, impersonate=account)
             if allowed.status != _OK:
                 return allowed
+        page = await self._page(path, query, account=account)
+        if page.found is None:
+            return page.answer
+        if account and not page.items.owned and not query.get("continue"):
+            refusal = await self._refusal(path, page, account=account)
+            if refusal is not None:
+                return refusal
+        if is_transformed(request.accept):
+            return await self._transformed(
+                path, page.query, request, found=page.found, owned=page.items.owned
+            )
+        return _answered({**page.found, "items": page.items.owned})
+
+    async def _refusal(self, path: ApiPath, first: _Page, *, account: str) -> RawAnswer | None:
+        """To whoever owns nothing on the first page: the pages behind it decide whether the account is a wrong one, as far
+        as the request's deadline lets us look.
+        """
+        page, others = first, first.items.others_accounts
+        while page.token:
+            query = {**first.query, "continue": page.token, "limit": str(PAGE)}
+            for key in _OF_THE_FIRST:
+                query.pop(key, None)
+            page = await self._page(path, query, account=account)
+            if page.found is None:
+                return page.answer
+            if page.items.owned:
+                return None
+            others = others or page.items.others_accounts
+        if others:
+            raise _other_accounts(path, account)
+        return None
+
+    async def _page(self, path: ApiPath, query: dict[str, str], *, account: str) -> _Page:
         answer = await self._read(path, query)
         found = decoded_object(answer.body) if answer.status == _OK else None
         if found is None:
-            return answer
-        page = await self._sorted(path, found, account=account)
-        if page.looked_at < len(sequence(found, "items")):
-            # A shorter page: what was looked at is remembered, and the rest comes with the next one.
-            query["limit"] = str(max(1, page.looked_at))
-            answer = await self._read(path, query)
-            found = decoded_object(answer.body) if answer.status == _OK else None
-            if found is None:
-                return answer
-            page = await self._sorted(path, found, account=account)
-            if page.looked_at < len(sequence(found, "items")) and page.looked_at:
-                raise RefusedRequestError(f"{path.what} change while they are read: try again", status=503)
-        whole = not query.get("continue") and not text(found, "metadata", "continue")
-        if page.others_accounts and not page.owned and whole:
-            raise _other_accounts(path, account)
-        if is_transformed(request.accept):
-            return await self._transformed(path, query, request, found=found, owned=page.owned)
-        return _answered({**found, "items": page.owned})
+            return _Page(answer, query)
+        items = await self._sorted(path, found, account=account)
+        if items.looked_at == len(sequence(found, "items")):
+            return _Page(answer, query, found, items)
+        # A shorter page: what was looked at is remembered, and the rest comes with the next one.
+        query = {**query, "limit": str(max(1, items.looked_at))}
+        answer = await self._read(path, query)
+        found = decoded_object(answer.body) if answer.status == _OK else None
+        if found is None:
+            return _Page(answer, query)
+        items = await self._sorted(path, found, account=account)
+        if items.looked_at < len(sequence(found, "items")) and items.looked_at:
+            raise RefusedRequestError(f"{path.what} change while they are read: try again", status=503)
+        return _Page(answer, query, found, items)
 
     async def _transformed(
         self,

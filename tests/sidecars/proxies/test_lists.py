@@ -209,10 +209,54 @@ async def test_an_account_gets_its_items_of_every_page_also_behind_pages_of_othe
     assert await at.every(limit="2", account=OTHER) == ([f"item-{number}" for number in range(4)], 3)
 
 
-async def test_an_account_none_of_whose_items_are_listed_is_refused(at: ListScene) -> None:
+@pytest.mark.parametrize("limit", ["1", "2", "500"])
+@pytest.mark.parametrize("accept", [JSON, TABLE])
+async def test_an_account_none_of_whose_items_are_listed_is_refused_however_many_pages_there_are(
+    at: ListScene, limit: str, accept: str
+) -> None:
+    at.add_application("priced", account="deployer")
+    at.add_application("others", account="other")
+    at.api.may_list = {DEPLOYER, OTHER}
+    at.add("nobodys")
+    for number in range(3):
+        at.add(f"item-{number}", mark="others")
+    with pytest.raises(RefusedRequestError, match=f"name other accounts than {DEPLOYER}") as refused:
+        await at.page(limit=limit, accept=accept, account=DEPLOYER)
+    assert refused.value.status == 403
+    assert await at.every(account=OTHER) == ([f"item-{number}" for number in range(3)], 1)
+
+
+async def test_what_is_behind_the_first_page_is_looked_at_in_large_pages_until_one_item_is_the_accounts(
+    at: ListScene,
+) -> None:
     at.add_application("priced", account="deployer")
     at.add_application("others", account="other")
     at.api.may_list = {DEPLOYER}
-    at.add("item", mark="others")
+    for number in range(3 * PAGE):
+        at.add(f"item-{number}", mark="priced" if number == PAGE + 1 else "others")
+    page = await at.page(limit="1", account=DEPLOYER)
+    assert (page["items"], page["metadata"]["continue"]) == ([], "1"), "the page that was asked for"
+    asked = [(query.get("continue"), query["limit"]) for query in at.api.queries]
+    assert asked == [(None, "1"), (None, "1"), ("1", "500"), ("501", "500")]
+
+
+async def test_nothing_is_refused_where_nothing_is_another_accounts(at: ListScene) -> None:
+    at.add_application("priced", account="deployer")
+    at.api.may_list = {DEPLOYER}
+    for number in range(3):
+        at.add(f"nobodys-{number}")
+    assert await at.every(limit="1", account=DEPLOYER) == ([], 3)
+
+
+async def test_owners_without_end_behind_the_first_page_do_not_hold_the_answer_up(
+    at: ListScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ownership.LookupLimit.__init__, "__defaults__", (4,))
+    at.add_application("priced", account="deployer")
+    at.add_application("others", account="other")
+    at.api.may_list = {DEPLOYER}
+    at.add("item-0", mark="others")
+    at.add("many")["metadata"]["ownerReferences"] = [reference(f"absent-{number}") for number in range(8)]
+    at.add("item-1", mark="others")
     with pytest.raises(RefusedRequestError, match=f"name other accounts than {DEPLOYER}"):
-        await at.page(account=DEPLOYER)
+        await at.page(limit="1", account=DEPLOYER)
