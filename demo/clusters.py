@@ -11,6 +11,7 @@ import click
 import yaml
 
 from argocd import names
+from argocd.reading import value
 from demo.fence import FenceAdmission
 from kube.embedded import EmbeddedStore
 from kube.errors import ApiError
@@ -172,3 +173,10 @@ def show(thing: Any) -> None:
 def tell(lines: list[str]) -> None:
     for line in lines:
         click.echo(f"      {line}" if line else "")
+
+
+def tell_stored(thing: Object, cluster: str) -> None:
+    """By its description where it has one: that is what the story changes."""
+    description = value(thing, "spec", "description")
+    what = f", description: {description}" if description else ""
+    tell([f"{thing['kind'].lower()} {thing['metadata']['name']}: stored on {cluster}{what}"])

@@ -15,6 +15,7 @@ from demo.clusters import (
     arrived,
     project,
     tell,
+    tell_stored,
 )
 from demo.regions import DemoRegion
 from demo.sidecars import DemoFleet
@@ -112,7 +113,7 @@ class PairStory:
         stored, said = await self._clusters.write(cluster, thing)
         tell([_named(line) for line in said])
         if stored is not None:
-            tell([f"{thing['kind'].lower()} {thing['metadata']['name']}: stored on {cluster}"])
+            tell_stored(thing, cluster)
 
     async def _has(self, cluster: str, name: str, **spec: Any) -> None:
         """Told once it is there."""

@@ -22,6 +22,7 @@ from demo.clusters import (
     project,
     show,
     tell,
+    tell_stored,
 )
 from demo.embedded_webhook import DemoWebhook
 from demo.pair_story import PairStory
@@ -95,7 +96,7 @@ class Story:
         stored, said = await self._clusters.write(cluster, thing, **chosen)
         tell(said)
         if stored is not None:
-            tell([f"{thing['kind'].lower()} {thing['metadata']['name']}: stored on {cluster}"])
+            tell_stored(thing, cluster)
         return stored
 
     async def _a_bad_project(self) -> None:

@@ -21,7 +21,13 @@ from tiphys.errors import CallError
 
 @click.command()
 @click.option("--agent", required=True, help="The agent's name.")
-@click.option("--to", type=click.Choice(["agent", "principal"]), default="agent", show_default=True)
+@click.option(
+    "--to",
+    type=click.Choice(["agent", "principal"]),
+    default="agent",
+    show_default=True,
+    help="Whose copy: the agent's, or the principal's of the agent's project.",
+)
 @click.option("--file", "-f", "files", multiple=True, required=True, help="A file, a folder or -.")
 @click.option(
     "--mapping",

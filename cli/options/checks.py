@@ -44,6 +44,7 @@ fail_on_option = click.option(
     type=click.Choice([Action.DENY.value, Action.WARN.value]),
     default=Action.DENY.value,
     show_default=True,
+    help="Which findings end it with 1: denials alone, or warnings too.",
 )
 
 

@@ -1,9 +1,11 @@
 """What somebody sees who tries the command for the first time."""
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from cli.main import GROUPS, SUBCOMMANDS, tiphys
+from tests.cli.every_command import commands
 
 
 def test_every_command_is_in_one_group_of_the_help() -> None:
@@ -35,3 +37,18 @@ def test_a_groups_help_says_the_whole_of_each_sentence(group: str) -> None:
     shown = CliRunner().invoke(tiphys, [group, "--help"]).output
     listed = shown[shown.index("\nCommands:\n") :]
     assert "..." not in listed
+
+
+FOR_ARGOCD_AGENT = {"agent", "principal"}
+"""They take flags of argocd-agent's that mean nothing here, and hide them."""
+
+
+def test_every_option_says_what_it_is_for() -> None:
+    silent = [
+        f"{words} {option.opts[0]}"
+        for words, command in commands()
+        for option in command.params
+        if isinstance(option, click.Option) and not option.help
+        if not (option.hidden and words in FOR_ARGOCD_AGENT)
+    ]
+    assert silent == []

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from queue import Empty, Queue
@@ -19,6 +18,7 @@ from argocd import names
 from cli.commands import agents, explain, pki
 from cli.main import tiphys
 from scripts.cluster.controlplane import Cluster
+from tests.cli.every_command import commands
 from tests.cli.golden_files import GOLDEN, compare
 
 ROOT = Path(__file__).parents[3]
@@ -128,16 +128,18 @@ ANSWERS = {
 }
 """Commands with a format that list nothing, and what they tell instead."""
 
-
-def commands(group: click.Command = tiphys, *words: str) -> Iterator[tuple[str, click.Command]]:
-    if isinstance(group, click.Group):
-        with click.Context(group) as ctx:
-            for name in group.list_commands(ctx):
-                found = group.get_command(ctx, name)
-                assert found
-                yield from commands(found, *words, name)
-    else:
-        yield " ".join(words), group
+WITHOUT_FORMATS = {
+    "agent": "runs until it is told to end",
+    "completion": "a script",
+    "demo apply": "a line for each object that was written",
+    "inject": "the manifests that were given",
+    "principal": "runs until it is told to end",
+    "review": "AdmissionReviews, one for each that was given",
+    "rewrite": "the manifest of a project",
+    "webhook register": "a line for each configuration that was written",
+    "webhook unregister": "a line for each configuration that is gone",
+}
+"""Commands that print one thing in one form, and what it is. A command that lists something belongs nowhere here."""
 
 
 def test_every_list_has_the_forms_that_kubectl_has() -> None:
@@ -154,6 +156,7 @@ def test_every_list_has_the_forms_that_kubectl_has() -> None:
     assert {"agents list", "check", "doctor", "pki inspect", "scan", "webhook status"} <= set(lists)
     assert [words for words, forms in lists.items() if not forms.issuperset(FORMS)] == []
     assert set(ANSWERS) <= {words for words, forms in offered.items() if {"text", "json", "yaml"} == forms}
+    assert set(WITHOUT_FORMATS) == {words for words, forms in offered.items() if not forms}
 
 
 # On a cluster.
