@@ -143,6 +143,7 @@ class PairOperator:
         elif dice < 0.44:
             await self.switch_over(active)
         elif standby is not None and dice < 0.5:  # two operators at once
+            self._world.count("two operators at once")
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._promote(standby, force=True))
                 group.create_task(self._tell(active, "demotion", active.controller.demote(self._word())))

@@ -82,7 +82,10 @@ class PairedAgents:
         serving = [
             hub for hub in HUBS if (there := self._hubs.leading.get(hub)) is not None and there.gate.is_open
         ]
-        return self._random.choice(HUBS if not serving or self._random.random() < self._astray else serving)
+        chosen = self._random.choice(HUBS if not serving or self._random.random() < self._astray else serving)
+        if chosen not in serving:
+            self._world.count("agents led to a standby")
+        return chosen
 
     async def _run(self, process: Process) -> None:
         name = process.name

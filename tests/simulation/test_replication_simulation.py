@@ -37,6 +37,7 @@ SOMETIMES = (
     "messages changed",
     "messages lost",
     "messages doubled",
+    "messages reordered",
     "API calls failed",
     "writes failed",
     "conflicts",

@@ -38,6 +38,8 @@ SOMETIMES = (
     "switchover refused",
     "old token refused",
     "promotions interrupted",
+    "paused in a write of the record",
+    "records refused",
     "writers on a standby refused",
     "users' writes",
 )
