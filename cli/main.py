@@ -124,12 +124,17 @@ def main() -> None:
     try:
         tiphys(prog_name="tiphys", auto_envvar_prefix="TIPHYS")
     except TiphysError as error:
-        click.echo(f"tiphys: {error}", err=True)
+        _show(f"tiphys: {error}\n")
         sys.exit(error.exit_code)
 
 
 def _show_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """A traceback is for our own mistakes, and even there secrets are taken out."""
+    """A traceback is for our own mistakes."""
+    _show("".join(traceback.format_exception(kind, error, trace)))
+
+
+def _show(text: str) -> None:
+    """Without secrets: what went wrong may quote what it was given."""
     from tiphys.redaction import redacted_text  # noqa: PLC0415 - as above
 
-    click.echo(redacted_text("".join(traceback.format_exception(kind, error, trace))), err=True, nl=False)
+    click.echo(redacted_text(text), err=True, nl=False)

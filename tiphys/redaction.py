@@ -32,10 +32,19 @@ _SECRET_TEXTS = tuple(
     )
 )
 
-_USERINFO = re2.compile(r"""://(?:[^\s/?#'"`]+|[^\s/?#:'"`\[]*:(?:[/?#]|[0-9]*[^\s/?#'"`0-9])[^\s'"`]*)@""")
+_QUOTE = r"""['"`]+[^\s[:punct:]]"""  # one that ends a text has no letter and no digit behind it
+_AUTHORITY = rf"""(?:[^\s/?#'"`]|{_QUOTE})+['"`]*"""
+_PASSWORD = (
+    r"""(?:(?:[^\s/?#:'"`\[][^\s/?#:'"`]*)?:(?:[/?#]|[0-9]{6}|[0-9]*[^\s/?#'"`0-9]|[0-9]*""" + _QUOTE + ")"
+    r"""|[^\s/?#:.@'"`\[]+:[0-9]+[/?#])"""
+    rf"""(?:[^\s'"`]|{_QUOTE})*['"`]*"""
+)
+_USERINFO = re2.compile(rf"(:\\?/\\?/)(?:{_PASSWORD}|{_AUTHORITY})@")
 """Up to the last @ before the path: a password may have one, and a token stands where the user would.
 
-Or, where a password has what ends a host unescaped, up to the last @ of all: what follows the colon is then no port."""
+Or up to the last @ of all, where a password may have what ends a host: what follows the colon is no port, or what is before
+it has no dot, as most users and few hosts. A whole JSON text may have been escaped once more.
+"""
 
 _DEEPEST = 32  # below the nesting of any object that Kubernetes stores by hand
 
@@ -73,11 +82,11 @@ def without_userinfo(text: str) -> str:
 
     But for `git`, whom everybody is over SSH.
     """
-    return _USERINFO.sub(_unless_git, text) if "://" in text and "@" in text else text
+    return _USERINFO.sub(_unless_git, text) if "/" in text and "@" in text else text
 
 
 def _unless_git(found: Any) -> str:
-    return str(found[0]) if found[0] == "://git@" else f"://{REMOVED}@"
+    return str(found[0]) if found[0] == "://git@" else f"{found[1]}{REMOVED}@"
 
 
 def _is_secret_key(key: Any) -> bool:

@@ -100,7 +100,7 @@ class Finding:
     def __post_init__(self) -> None:
         for name in ("path", "message", "hint"):
             text = getattr(self, name)
-            if "://" in text and "@" in text:
+            if "@" in text:
                 object.__setattr__(self, name, without_userinfo(text))
 
 

@@ -120,19 +120,35 @@ def test_an_unknown_configuration_key_is_named(tmp_path: Path) -> None:
 
 BROKEN = """
 from cli import main
+from tiphys.errors import SurroundingsError
 
 def broken(**_):
-    raise RuntimeError(f"sent {'Bearer'} abcdefghijkl")
+    raise {error}
 
 main.tiphys = broken
 main.main()
 """
 
 
-def test_a_mistake_of_ours_shows_a_traceback_without_secrets() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", BROKEN], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+def broken_by(error: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-c", BROKEN.format(error=error)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
+
+
+def test_an_error_quotes_no_credentials_of_a_url() -> None:
+    done = broken_by("SurroundingsError('https://bob:mar/ker@example.org does not answer')")
+    assert done.returncode == 2
+    assert done.stderr == "tiphys: https://[removed]@example.org does not answer\n"
+
+
+def test_a_mistake_of_ours_shows_a_traceback_without_secrets() -> None:
+    done = broken_by("""RuntimeError(f"sent {'Bearer'} abcdefghijkl")""")
     assert done.returncode == 1
     assert "Traceback" in done.stderr
     assert "RuntimeError: sent Bearer [removed]" in done.stderr

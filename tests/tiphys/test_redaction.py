@@ -77,6 +77,17 @@ def test_what_kubectl_remembers_of_a_secret_goes_too() -> None:
         ("https://bob:mar/ker@example.org/x", f"https://{REMOVED}@example.org/x"),
         ("https://bob:4mar?k#er@example.org", f"https://{REMOVED}@example.org"),
         ("'https://bob:/mar@ker@example.org/x', a@b", f"'https://{REMOVED}@example.org/x', a@b"),
+        ("'https://bob:mar'ker@example.org/x'", f"'https://{REMOVED}@example.org/x'"),
+        ("'https://mar'ker@example.org/x'", f"'https://{REMOVED}@example.org/x'"),
+        ("https://bob:4'mar@example.org/x", f"https://{REMOVED}@example.org/x"),
+        ("https://bob:1234567/mar@example.org", f"https://{REMOVED}@example.org"),
+        ("https://bob:12/mar@example.org", f"https://{REMOVED}@example.org"),
+        ("https://bob@corp.example:mar/ker@example.org", f"https://{REMOVED}@example.org"),
+        ("https://bob@corp.example:8443/x@y", f"https://{REMOVED}@corp.example:8443/x@y"),
+        (r"https:\/\/bob:mar\/ker@example.org", rf"https:\/\/{REMOVED}@example.org"),
+        ('{"url":"https://example.org","mail":"a@b"}', '{"url":"https://example.org","mail":"a@b"}'),
+        ("'https://example.org', 'a@b'", "'https://example.org', 'a@b'"),
+        ("ssh://git@example.org/x@y", "ssh://git@example.org/x@y"),
         ("https://example.org:8443/x@y", "https://example.org:8443/x@y"),
         ("https://[::1]:8443/x?y@z", "https://[::1]:8443/x?y@z"),
         ("https://example.org/a:b@v1", "https://example.org/a:b@v1"),
@@ -99,6 +110,13 @@ def test_nesting_without_end_ends() -> None:
     [
         *("eyJ" + "a" * 100_000, "-----BEGIN " * 10_000, "-eyJaaaaaaaa" * 20_000),
         *("://" * 30_000, "://a" * 30_000, "@://a:b/" * 30_000, "://a:b@/" * 30_000, "://a:b/@ " * 30_000),
+        *(
+            "://a@b:" * 30_000,
+            "://a'b@:1/" * 30_000,
+            "://a:1'" * 30_000,
+            "://" + "'" * 90_000,
+            "://a@.:1/" * 30_000,
+        ),
     ],
 )
 def test_a_hostile_text_costs_linear_time(hostile: str) -> None:
