@@ -87,6 +87,14 @@ def is_self_referencing(live: Mapping[str, Any] | None, *, settings: Settings, v
     return found is None or found.is_about(live)
 
 
+def own_application_of(live: Mapping[str, Any], *, settings: Settings, version: Version) -> str:
+    """As `application_of`, but nothing where the mark is another object's."""
+    if settings.tracking_method in {TrackingMethod.LABEL, TrackingMethod.UNKNOWN}:
+        return application_of(live, settings=settings, version=version)
+    found = tracking_id(live, settings=settings, version=version)
+    return found.application if found is not None and found.is_about(live) else ""
+
+
 def is_root(thing: Mapping[str, Any]) -> bool:
     """Objects with an owner are never managed, whatever they carry."""
     return not reading.sequence(thing, "metadata", "ownerReferences")

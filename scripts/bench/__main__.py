@@ -17,6 +17,7 @@ HERE = Path(__file__).parent
 NO_BENCHMARKS = {
     "__main__",
     "asking",
+    "crowds",
     "figures",
     "go_replication",
     "live_replication",

@@ -109,9 +109,12 @@ class Sight:
 class Pair:
     """Both clusters; the sidecars, known by their process ids, run between them."""
 
-    def __init__(self, hub: LiveStore, workload: LiveStore, *, folder: Path) -> None:
+    def __init__(
+        self, hub: LiveStore, workload: LiveStore, *, folder: Path, workload_kubeconfig: Path
+    ) -> None:
         """`folder` has everybody's certificates."""
         self.hub, self.workload = hub, workload
+        self.workload_kubeconfig = workload_kubeconfig
         self.folder = folder
         self.sidecars: list[int] = []
         self.numbers = count()
@@ -246,7 +249,7 @@ async def pair_with(sidecars: Sidecars) -> AsyncIterator[Pair]:
         try:
             await furnished(*stores)
             with sidecars(hub, workload, Path(folder)) as pids:
-                pair = Pair(*stores, folder=Path(folder))
+                pair = Pair(*stores, folder=Path(folder), workload_kubeconfig=workload.kubeconfig)
                 pair.sidecars = pids
                 await connected(pair)
                 yield pair

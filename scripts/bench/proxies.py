@@ -4,26 +4,21 @@ Where `ARGOCD_AGENT_BIN` names one, a real argocd-agent's pair is asked in the s
 """
 
 import asyncio
-import os
-import signal
-import ssl
 import statistics
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
-
-import aiohttp
 
 from argocd import names
 from kube.resources import APPLICATIONS, CONFIG_MAPS
 from kube.store import Object
 from scripts.argocd_agent import BINARY
+from scripts.bench.crowds import Crowd, Reader, crowd, read_directly, read_through, reader
 from scripts.bench.figures import Figure
 from scripts.bench.paired import AGENT, GO, Pair, application, argocd_agents, ours, pair_with, tell
-from scripts.bench.sidecar_processes import NAMESPACE, child, cpu_seconds
+from scripts.bench.sidecar_processes import NAMESPACE, cpu_seconds
 from scripts.ports import free_port
 
 NAME = "proxies: live manifests of one agent's cluster, principal and agent in processes of their own, TLS"
@@ -34,12 +29,10 @@ TURNS = 10
 UPDATES = 6
 READING_SECONDS = 5.0
 LOOKING_SECONDS = 0.1
+SETTLING_SECONDS = 0.5
 READERS = (20, 100)
 GO_PORT = 9090  # argocd-agent's resource proxy listens nowhere else
-START_SECONDS = 60.0
 LATENCY_GOAL, THROUGHPUT_GOAL, PROPAGATION_GOAL = 4.0, -300.0, 1.5
-
-PATH = f"/api/v1/namespaces/{NAMESPACE}/configmaps/prices"
 
 
 def manifest() -> Object:
@@ -53,7 +46,7 @@ def manifest() -> Object:
 
 @dataclass
 class Measured:
-    """Milliseconds, requests a second by readers, and updates' milliseconds while nobody and while some read."""
+    """Milliseconds, requests a second by readers, and what becomes of updates beside them."""
 
     through: list[float] = field(default_factory=list)
     direct: list[float] = field(default_factory=list)
@@ -61,43 +54,20 @@ class Measured:
     parallel: dict[int, list[float]] = field(default_factory=dict)
     cpu: dict[int, float] = field(default_factory=dict)
     """Milliseconds of both sidecars for each request."""
-    idle: dict[int, list[float]] = field(default_factory=dict)
-    busy: dict[int, list[float]] = field(default_factory=dict)
-    restless_idle: dict[int, list[float]] = field(default_factory=dict)
-    restless: dict[int, list[float]] = field(default_factory=dict)
+    looking: dict[int, "Propagation"] = field(default_factory=dict)
+    restless: dict[int, "Propagation"] = field(default_factory=dict)
     """The same beside readers who ask again at once."""
 
 
-class Reader:
-    def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
-        self._session = session
-        self._url = url
+@dataclass
+class Propagation:
+    """Milliseconds of updates, and how many reads there were in a second beside them."""
 
-    async def read(self) -> float:
-        started = time.perf_counter()
-        async with self._session.get(self._url) as response:
-            body = await response.read()
-            if response.status != 200:  # noqa: PLR2004 - OK
-                raise AssertionError(f"{response.status}: {body[:300]!r}")
-        return (time.perf_counter() - started) * 1e3
-
-
-@asynccontextmanager
-async def reader(folder: Path, port: int) -> AsyncIterator[Reader]:
-    context = ssl.create_default_context(cafile=str(folder / "ca.crt"))
-    context.load_cert_chain(folder / f"{AGENT}.crt", folder / f"{AGENT}.key")
-    connector = aiohttp.TCPConnector(ssl=context, limit=0)
-    async with aiohttp.ClientSession(connector=connector) as session:
-        found = Reader(session, f"https://localhost:{port}{PATH}")
-        async with asyncio.timeout(START_SECONDS):
-            while True:
-                try:
-                    await found.read()
-                except (AssertionError, aiohttp.ClientError):
-                    await asyncio.sleep(0.2)  # the agent has not come, or not seen its Application
-                else:
-                    break
-        yield found
+    calm: list[float] = field(default_factory=list)
+    beside: list[float] = field(default_factory=list)
+    floor: list[float] = field(default_factory=list)
+    """Beside as many reads that do not pass the sidecars."""
+    rates: list[float] = field(default_factory=list)
 
 
 async def measure(pair: Pair, port: int) -> Measured:
@@ -129,29 +99,45 @@ async def measure(pair: Pair, port: int) -> Measured:
         update = partial(pair.update, pair.hub, AGENT, arrival, "shop")
         for readers in READERS:
             tell(f"propagation beside {readers} readers")
-            idle, busy = await propagation(update, pair.folder, port, readers, LOOKING_SECONDS)
-            measured.idle[readers], measured.busy[readers] = idle, busy
+            measured.looking[readers] = await propagation(update, pair, port, readers, LOOKING_SECONDS)
             tell(f"propagation beside {readers} readers without pauses")
-            idle, busy = await propagation(update, pair.folder, port, readers, 0.0)
-            measured.restless_idle[readers], measured.restless[readers] = idle, busy
+            measured.restless[readers] = await propagation(update, pair, port, readers, 0.0)
     return measured
 
 
 async def propagation(
-    update: Callable[[], Awaitable[float]], folder: Path, port: int, readers: int, looking: float
-) -> tuple[list[float], list[float]]:
-    """In turns: while nobody reads, and while they do; each looks at what it read for `looking` seconds."""
-    times: tuple[list[float], list[float]] = ([], [])
-    with child(run_readers, str(folder), port, readers, looking) as process:
-        await asyncio.sleep(LOOKING_SECONDS * 30)  # it imports, connects and reads
-        for turn in range(2 * TURNS):
-            os.kill(process.pid, (signal.SIGSTOP, signal.SIGCONT)[turn % 2])
-            await asyncio.sleep(
-                LOOKING_SECONDS * 5
-            )  # what was asked is answered; they do not come all at once
-            for _ in range(UPDATES):
-                times[turn % 2].append(await update() * 1e3)
-    return times
+    update: Callable[[], Awaitable[float]], pair: Pair, port: int, readers: int, looking: float
+) -> Propagation:
+    """In turns: while nobody reads, while they do, each looking at what it read for `looking` seconds, and while as many
+    read as often at the API server itself.
+    """
+    found = Propagation()
+    with (
+        crowd(read_through, str(pair.folder), port, looking, readers=readers) as through,
+        crowd(read_directly, str(pair.workload_kubeconfig), readers=readers) as direct,
+    ):
+        for _ in range(TURNS):
+            await asyncio.sleep(SETTLING_SECONDS)  # what was asked is answered
+            found.calm += [await update() * 1e3 for _ in range(UPDATES)]
+            async with beside(through) as rate:
+                found.beside += [await update() * 1e3 for _ in range(UPDATES)]
+            found.rates.append(rate())
+            direct.read_at(statistics.mean(found.rates))
+            async with beside(direct):
+                found.floor += [await update() * 1e3 for _ in range(UPDATES)]
+    return found
+
+
+@asynccontextmanager
+async def beside(readers: Crowd) -> AsyncIterator[Callable[[], float]]:
+    """While they read; yields how many reads there are in a second."""
+    readers.go_on()
+    try:
+        await asyncio.sleep(SETTLING_SECONDS)  # they do not come all at once
+        began, before = time.perf_counter(), readers.reads
+        yield lambda: (readers.reads - before) / (time.perf_counter() - began)
+    finally:
+        readers.stand_still()
 
 
 async def reading(found: Reader, readers: int) -> tuple[list[float], float]:
@@ -167,24 +153,6 @@ async def reading(found: Reader, readers: int) -> tuple[list[float], float]:
         for _ in range(readers):
             group.create_task(read())
     return times, time.perf_counter() - started
-
-
-def run_readers(folder: str, port: int, readers: int, looking: float) -> None:
-    """People who look at pages, in a process of their own: each reads, and looks at what it read for a moment, or
-    they are programs and do not.
-    """
-
-    async def read(found: Reader) -> None:
-        while True:
-            await found.read()
-            await asyncio.sleep(looking)
-
-    async def main() -> None:
-        async with reader(Path(folder), port) as found, asyncio.TaskGroup() as group:
-            for _ in range(readers):
-                group.create_task(read(found))
-
-    asyncio.run(main())
 
 
 def quantile(times: list[float], at: float) -> float:
@@ -208,28 +176,34 @@ def figures(measured: Measured, others: Measured | None) -> list[Figure]:
         if others is not None:
             found.append(Figure(f"{title}, CPU for each", cpu, "ms", than=GO, theirs=others.cpu[readers]))
             found.append(Figure(title, measured.rates[readers], "/s", than=GO, theirs=others.rates[readers]))
-        found.append(
-            Figure(
-                f"an Application's update while {readers} look, p50",
-                quantile(measured.busy[readers], 0.5),
-                "ms",
-                than="while nobody does",
-                theirs=quantile(measured.idle[readers], 0.5),
-                goal=PROPAGATION_GOAL,
-            )
-        )
+        found += of_updates(f"while {readers} look", measured.looking[readers], goal=PROPAGATION_GOAL)
         # No goal: two processors that are both busy with readers have no third for the Application.
-        found.extend(
-            Figure(
-                f"an Application's update beside {readers} readers without pauses, p{at * 100:.0f}",
-                quantile(measured.restless[readers], at),
-                "ms",
-                than="while nobody reads",
-                theirs=quantile(measured.restless_idle[readers], at),
-            )
-            for at in (0.5, 0.99)
-        )
+        found += of_updates(f"beside {readers} readers without pauses", measured.restless[readers])
     return found
+
+
+def of_updates(beside: str, measured: Propagation, *, goal: float | None = None) -> list[Figure]:
+    what, ours_ = f"an Application's update {beside}", quantile(measured.beside, 0.5)
+    floor = "while as many read at the API server"
+    return [
+        Figure(f"reads {beside}", statistics.mean(measured.rates), "/s"),
+        Figure(
+            f"{what}, p50",
+            ours_,
+            "ms",
+            than="while nobody does",
+            theirs=quantile(measured.calm, 0.5),
+            goal=goal,
+        ),
+        Figure(f"{what}, p50", ours_, "ms", than=floor, theirs=quantile(measured.floor, 0.5)),
+        Figure(
+            f"{what}, p90",
+            quantile(measured.beside, 0.9),
+            "ms",
+            than=floor,
+            theirs=quantile(measured.floor, 0.9),
+        ),
+    ]
 
 
 async def run() -> list[Figure]:

@@ -94,7 +94,7 @@ async def _live(ends_of: type[LivePair | GoPair]) -> list[Figure]:
         papers.keep_agent(STANDBY)
         ends = ends_of(hub, workload, papers.folder)
         stores = [await LiveStore.connect(kubeconfig=each.kubeconfig) for each in (hub, workload)]
-        pair = Pair(*stores, folder=papers.folder)
+        pair = Pair(*stores, folder=papers.folder, workload_kubeconfig=workload.kubeconfig)
         try:
             await furnished(*stores)
             with ends.primary():

@@ -107,7 +107,7 @@ class Agent(LinkHandler):
         )
         self.timing = timing
         self.dispatcher = RequestDispatcher(
-            self.link.post, timing=timing, gives_way=lambda: self.link.sends_state, new_id=new_id
+            self.link.post, timing=timing, gives_way=lambda: self.link.moves_state, new_id=new_id
         )
         self.ready = asyncio.Event()
 

@@ -143,6 +143,11 @@ class Inbox:
         """Events that are not dealt with yet, those under a worker's hands included."""
         return len(self._pending)
 
+    @property
+    def is_busy(self) -> bool:
+        """Something is being dealt with, not merely waiting to be tried again."""
+        return self._active > 0
+
     async def put(self, event: Event) -> None:
         """Returns when there is room; one reader at a time. Cancelled, it has not taken the event."""
         if self._failure is not None:

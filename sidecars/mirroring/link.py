@@ -251,9 +251,9 @@ class Link:
         return capabilities.REQUESTS in self.extensions
 
     @property
-    def sends_state(self) -> bool:
-        """Something that keeps both ends in step is, most likely, still on its way."""
-        return self.timing.monotonic() - self._sent_at < STATE_SECONDS
+    def moves_state(self) -> bool:
+        """Something that keeps both ends in step is being applied here or, most likely, still on its way to there."""
+        return self.inbox.is_busy or self.timing.monotonic() - self._sent_at < STATE_SECONDS
 
     @property
     def repeats_reads(self) -> bool:

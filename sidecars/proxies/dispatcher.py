@@ -28,7 +28,7 @@ TURNS = 8
 not queue behind all of them, here and at the API server.
 """
 TURNS_BESIDE_STATE = 2
-"""While a change is on its way to the principal."""
+"""While a change is written here, or on its way to the principal."""
 SLOW_SECONDS = 0.25
 
 MAX_OPEN_BYTES = 64 << 20

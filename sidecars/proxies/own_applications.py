@@ -16,7 +16,7 @@ from argocd.projects.permissions import destination_permitted, kind_permitted
 from argocd.reading import mapping, sequence, text
 from argocd.settings.argocd_cm import Settings, TrackingMethod
 from argocd.tracking.ids import split_instance
-from argocd.tracking.marks import application_of, is_self_referencing
+from argocd.tracking.marks import application_of, own_application_of
 from kube.store import Object
 
 if TYPE_CHECKING:
@@ -61,17 +61,17 @@ class OwnApplications:
 
     def tracked(self, thing: Object) -> Object | None:
         """The Application that a live object says it belongs to. An id that was copied from elsewhere says nothing."""
-        settings = self._settings()
-        if not is_self_referencing(thing, settings=settings, version=_VERSION):
-            return None
-        return self.claimed(thing)
+        return self._claimed(thing, own_application_of)
 
     def claimed(self, thing: Object) -> Object | None:
         """The same of an object that does not exist yet: its project decides what that is worth."""
+        return self._claimed(thing, application_of)
+
+    def _claimed(self, thing: Object, application: Callable[..., str]) -> Object | None:
         settings = self._settings()
         if settings.tracking_method is TrackingMethod.UNKNOWN:
             return None
-        return self.called(application_of(thing, settings=settings, version=_VERSION))
+        return self.called(application(thing, settings=settings, version=_VERSION))
 
     def called(self, instance: str) -> Object | None:
         """The Application of that instance name, where it is one of ours."""

@@ -226,7 +226,7 @@ class Requests:
 
     def _new_turns(self, agent: str, link: Link) -> RequestTurns:
         turns = RequestTurns(
-            TURNS, seconds=SLOW_SECONDS, least=TURNS_BESIDE_STATE, gives_way=lambda: link.sends_state
+            TURNS, seconds=SLOW_SECONDS, least=TURNS_BESIDE_STATE, gives_way=lambda: link.moves_state
         )
         self._turns[agent] = turns
         return turns

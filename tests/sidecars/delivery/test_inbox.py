@@ -108,6 +108,31 @@ def test_a_passing_error_is_retried_while_the_acknowledgement_waits(make: Make) 
     run(program())
 
 
+def test_it_is_busy_while_something_is_dealt_with_and_not_while_that_waits_to_be_tried_again(
+    make: Make,
+) -> None:
+    async def program() -> None:
+        world = World()
+        attempts: list[float] = []
+
+        async def plan() -> None:
+            attempts.append(world.time())
+            await asyncio.sleep(0.2)
+            if len(attempts) == 1:
+                raise UnavailableError("not now")
+
+        world.plans["guestbook 1"] = plan
+        assert not world.inbox.is_busy
+        await world.put(make(Message.SPEC_UPDATE))
+        for busy in (True, False, True):
+            assert world.inbox.is_busy is busy
+            await asyncio.sleep(0.21 if busy else 1.0)
+        await world.settled()
+        assert (len(attempts), world.inbox.is_busy) == (2, False)
+
+    run(program())
+
+
 def test_retries_end_as_a_dead_letter(make: Make) -> None:
     async def program() -> None:
         world = World(limits=InboxLimits(retry=SECOND, patience_seconds=5))

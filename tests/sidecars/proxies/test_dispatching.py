@@ -8,13 +8,16 @@ from typing import Any
 import pytest
 
 from argocd.agents.vocabulary import Message, Target
+from kube.embedded import EmbeddedStore
+from kube.embedded.hooks import Call, Hooks
+from kube.resources import APP_PROJECTS
 from sidecars.delivery.interactive import DEADLINE
 from sidecars.mirroring.link import STATE_SECONDS
 from sidecars.proxies import dispatcher
 from sidecars.proxies.redis.caches import AgentRedisCaches
 from sidecars.proxies.requests import NoAnswerError
 from sidecars.wire.events import object_event
-from tests.sidecars.pair_in_memory import project
+from tests.sidecars.pair_in_memory import ARGOCD, project
 from tests.sidecars.proxies.test_requests import AGENT, question, world
 from tests.simulation.virtual_time import run
 
@@ -37,9 +40,9 @@ def test_a_few_new_ones_run_at_a_time_and_slow_ones_hold_up_nobody() -> None:
         async with world() as at:
             at.echo.gate.clear()
             waiting = [at.begin(str(number)) for number in range(20)]
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(dispatcher.SLOW_SECONDS / 2)
             assert at.echo.at_once == dispatcher.TURNS
-            await asyncio.sleep(3 * dispatcher.SLOW_SECONDS)
+            await asyncio.sleep(20 / dispatcher.TURNS * dispatcher.SLOW_SECONDS)
             assert at.echo.at_once == 20
             at.echo.gate.set()
             await asyncio.gather(*waiting)
@@ -56,8 +59,31 @@ def test_fewer_run_at_a_time_while_a_change_is_on_its_way_to_the_principal() -> 
             change = object_event(Message.STATUS_UPDATE, target=Target.APPLICATION, obj=project("web"))
             at.agent.link.send(change)
             waiting = [at.begin(str(number)) for number in range(20)]
-            await asyncio.sleep(STATE_SECONDS / 2)
+            await asyncio.sleep(dispatcher.SLOW_SECONDS / 2)
             assert at.echo.at_once == dispatcher.TURNS_BESIDE_STATE
+            at.echo.gate.set()
+            await asyncio.gather(*waiting)
+
+    run(program())
+
+
+def test_fewer_run_at_a_time_while_the_agent_writes_a_change_of_the_principal() -> None:
+    async def program() -> None:
+        written = asyncio.Event()
+
+        async def slowly(call: Call) -> None:
+            if call.resource is APP_PROJECTS and call.verb == "create":
+                await written.wait()
+
+        store = EmbeddedStore(namespaces=[ARGOCD], hooks=Hooks(faults=slowly))
+        async with world(workload=store) as at:
+            at.echo.gate.clear()
+            await at.here.send(object_event(Message.SPEC_UPDATE, target=Target.PROJECT, obj=project("web")))
+            await asyncio.sleep(2 * STATE_SECONDS)
+            waiting = [at.begin(str(number)) for number in range(20)]
+            await asyncio.sleep(dispatcher.SLOW_SECONDS / 2)
+            assert at.echo.at_once == dispatcher.TURNS_BESIDE_STATE
+            written.set()
             at.echo.gate.set()
             await asyncio.gather(*waiting)
 

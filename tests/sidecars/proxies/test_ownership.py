@@ -96,6 +96,18 @@ async def test_a_chain_is_followed_so_far_and_no_further(at: Scene) -> None:
     assert await at.owner(at.chain(DEPTH + 1)) is None
 
 
+async def test_a_mark_that_was_copied_from_another_object_says_nothing(at: Scene) -> None:
+    copied = at.api.add("copy", mark="shop")
+    assert await at.owner(copied) is APPLICATION
+    copied["metadata"]["annotations"]["argocd.argoproj.io/tracking-id"] = (
+        "shop:chain.example.org/Link:shop/first"
+    )
+    assert await at.owner(copied) is None
+    assert await at.ownership.application_for(copied, LookupLimit()) is APPLICATION, (
+        "of what is not there yet"
+    )
+
+
 async def test_a_circle_ends(at: Scene) -> None:
     at.api.add("one", owner="two")
     assert await at.owner(at.api.add("two", owner="one")) is None

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from argocd.agents.vocabulary import Message, Target
+from kube.store import Store
 from sidecars.agent.agent import Agent
 from sidecars.delivery.interactive import InteractiveLimits
 from sidecars.principal.principal import Principal
@@ -85,8 +86,10 @@ def question(text: str, *, method: str = "GET") -> Event:
 
 
 @asynccontextmanager
-async def world(*, slots: int = 64, extensions: frozenset[str] = OURS) -> AsyncIterator[World]:
-    pair = Pair(runtime=runtime())
+async def world(
+    *, slots: int = 64, extensions: frozenset[str] = OURS, workload: Store | None = None
+) -> AsyncIterator[World]:
+    pair = Pair(runtime=runtime(), workload=workload)
     async with (
         pair.principal_alone() as principal,
         pair.agent_alone() as agent,

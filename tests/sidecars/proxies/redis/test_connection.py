@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 from redis.exceptions import AuthenticationError, ResponseError
 
 from sidecars.proxies.redis import connection
@@ -112,7 +114,7 @@ async def test_nothing_is_answered_before_the_hub_has_accepted_the_password(scen
     await raw.expect(b"+RESET\r\n")
     assert (await raw.line()).startswith(b"-NOAUTH")
     with pytest.raises(AuthenticationError):
-        await scene.client(password="wrong").get(TREE)
+        await scene.client(password="wrong", retry=Retry(NoBackoff(), 0)).get(TREE)
     assert not scene.caches.followers
 
 
