@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -24,7 +25,10 @@ from tests.cluster.installation import installed, with_injection
 from tests.house.test_docs import ROOT, WRITTEN
 from tests.webhook.webhook_process import Guard
 
-FENCE = re.compile(r"^(?P<above>[^\n]*)\n+```(?P<language>\w+)\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(
+    r"^(?P<above>[^\n]*)\n+ *```(?P<language>\w+)\n(?P<text>.*?)^ *```", re.MULTILINE | re.DOTALL
+)
+"""Also those of a list, which are indented."""
 NEEDS = re.compile(r"<!-- needs (a real cluster|Docker)\b.*-->")
 SHELL = {"sh", "bash", "shell", "console"}
 SECONDS = 120
@@ -97,7 +101,7 @@ def blocks(page: str) -> Iterator[Block]:
         if found["language"] in SHELL:
             line = text.count("\n", 0, found.start("language")) + 1
             marked = bool(NEEDS.fullmatch(found["above"].strip()))
-            yield Block(page, line, found["language"], found["text"], marked)
+            yield Block(page, line, found["language"], textwrap.dedent(found["text"]), marked)
 
 
 def files(page: str) -> Iterator[tuple[Path, str]]:
@@ -187,10 +191,15 @@ class Machine:
         for cluster in (self.clusters.control_plane, self.clusters.workload):
             cluster.kubectl("delete", "secrets", "--all", "--namespace", "argocd")
 
+    def with_an_authority_alone(self) -> None:
+        self.without_agents()
+        self.run(Block("what it begins with", 1, "sh", "tiphys pki init", marked=False))
+
 
 BEFORE: dict[str, Callable[[Machine], None]] = {
     "docs/agents.md": Machine.without_agents,
     "docs/getting-started.md": Machine.without_agents,
+    "docs/live-resources.md": Machine.with_an_authority_alone,
 }
 """Once before a page."""
 
@@ -255,7 +264,7 @@ def test_what_is_said_to_be_run_elsewhere_is_there(named: str) -> None:
 def test_the_reader_of_pages_sees_marks_and_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "page.md").write_text(
         "Do:\n\n<!-- needs Docker -->\n```sh\ndocker build .\n```\n\n```sh\na \\\n  b  # why\n\nc\n```\n"
-        "\n```console\n$ d\nwhat it says\n```\n\n```yaml\ne: f\n```\n"
+        "\n```console\n$ d\nwhat it says\n```\n\n```yaml\ne: f\n```\n\n1. And:\n\n   ```sh\n   g\n   ```\n"
     )
     monkeypatch.setattr("tests.cluster.test_docs_are_run.ROOT", tmp_path)
     found = list(blocks("page.md"))
@@ -263,4 +272,5 @@ def test_the_reader_of_pages_sees_marks_and_commands(tmp_path: Path, monkeypatch
         (True, ["docker build ."]),
         (False, ["a    b", "c"]),
         (False, ["d"]),
+        (False, ["g"]),
     ]
