@@ -1,6 +1,5 @@
 """A mistake of the user, or of the surroundings, is one line that names its place, and exit code 2."""
 
-import os
 import socket
 import subprocess
 import sys
@@ -10,28 +9,22 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from cli import main
 from cli.commands import webhook
 from scripts.cluster.controlplane import Cluster
+from tests.command_here import Done, tiphys_here
 from webhook.keeper.worker_reports import LONGEST_FOLDER, OWN_FOLDER, SOCKET
 
 ROOT = Path(__file__).parents[2]
-LOOK = """
-from cli import main
-main.SUBCOMMANDS["look"] = ("tests.cli.reading_command", "Look at the namespaces.")
-main.main()
-"""
 
 
-def look(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", LOOK, "look", *arguments],
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+@pytest.fixture(autouse=True)
+def command_that_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(main.SUBCOMMANDS, "look", ("tests.cli.reading_command", "Look at the namespaces."))
+
+
+def look(*arguments: str, **environment: str) -> Done:
+    return tiphys_here("look", *arguments, environment=environment)
 
 
 def complaint(*arguments: str, **environment: str) -> str:

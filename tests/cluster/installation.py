@@ -14,6 +14,7 @@ import yaml
 from scripts.acceptance.steps import NAME
 from scripts.cluster.controlplane import Cluster
 from scripts.ports import free_port
+from tests.command_here import tiphys_here
 from tests.webhook.conftest import ROOT
 from tests.webhook.webhook_process import environment
 
@@ -88,15 +89,7 @@ def with_injection(folder: Path, overlay: str, *, image: str) -> Path:
 
 
 def tiphys(cluster: Cluster, *words: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "cli", *words, "--kubeconfig", str(cluster.kubeconfig)],
-        env=environment(),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = tiphys_here(*words, "--kubeconfig", str(cluster.kubeconfig))
     assert done.returncode == 0, done.stderr
 
 

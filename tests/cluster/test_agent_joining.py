@@ -1,8 +1,6 @@
 """An agent joined by one command on the hub and one on its own cluster."""
 
 import json
-import subprocess
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -16,25 +14,14 @@ from scripts.cluster.controlplane import Cluster
 from scripts.cluster.testing import Clusters
 from scripts.ports import free_port
 from tests.cluster.installation import AGENT, MANIFESTS, installed, sidecar, tiphys
-from tests.webhook.conftest import ROOT
-from tests.webhook.webhook_process import environment
+from tests.command_here import Done, tiphys_here
 from tiphys import __version__
 
 CHART = MANIFESTS.parent / "chart"
-Done = subprocess.CompletedProcess[str]
 
 
 def create(hub: Cluster, *words: str) -> Done:
-    command = (sys.executable, "-m", "cli", "agents", "create", AGENT, *words)
-    return subprocess.run(
-        [*command, "--kubeconfig", str(hub.kubeconfig)],
-        env=environment(),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return tiphys_here("agents", "create", AGENT, *words, "--kubeconfig", str(hub.kubeconfig))
 
 
 def without_secrets(stream: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from scripts.cluster.controlplane import Cluster
 from scripts.ports import free_port
+from tests.command_here import tiphys_here
 from tests.webhook.conftest import ROOT
 
 READY_SECONDS = 60
@@ -44,7 +45,7 @@ class Guard:
         """Does not wait until it is ready."""
         self.process = subprocess.Popen(
             [
-                *self.command("webhook"),
+                *(sys.executable, "-m", "cli", *self.command("webhook")),
                 *("--host", "127.0.0.1", "--port", str(self.port)),
                 *("--probes-host", "127.0.0.1", "--probes-port", str(self.probes)),
                 *("--pages-port", str(self.pages)),
@@ -69,18 +70,10 @@ class Guard:
         first, *rest = words
         places = ["--namespace", self.home, "--argocd-namespace", self.argocd]
         account = ["--kubeconfig", str(self.kubeconfig or self.cluster.kubeconfig)]
-        return [sys.executable, "-m", "cli", first, *places, *account, *rest]
+        return [first, *places, *account, *rest]
 
     def tiphys(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            self.command(*words),
-            env=environment(),
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        done = tiphys_here(*self.command(*words))
         assert not check or done.returncode == 0, done.stdout + done.stderr
         assert "Traceback" not in done.stderr, done.stderr
         return done

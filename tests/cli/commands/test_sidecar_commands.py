@@ -1,8 +1,5 @@
 """`tiphys principal` and `tiphys agent`: argocd-agent's flags and variables, and what is said of bad ones."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +12,7 @@ from argocd.agents.vocabulary import Mode
 from certs.sources import Files, Secrets
 from cli.commands import agent, principal
 from kube.embedded import EmbeddedStore
+from tests.command_here import tiphys_here
 from tiphys.errors import CallError
 
 
@@ -120,14 +118,14 @@ def test_certificates_may_be_files_and_are_named_together(tmp_path: Path) -> Non
     ],
 )
 def test_a_bad_call_is_one_line(arguments: tuple[str, ...], words: str) -> None:
-    done = _run(*arguments)
+    done = tiphys_here(*arguments)
     assert done.returncode == 2
     assert words in done.stderr
     assert "Traceback" not in done.stderr
 
 
 def test_flags_of_what_is_not_built_are_accepted_with_one_warning() -> None:
-    done = _run(
+    done = tiphys_here(
         "principal",
         "--enable-websocket",
         "--ha-failover-timeout=1m",
@@ -140,15 +138,3 @@ def test_flags_of_what_is_not_built_are_accepted_with_one_warning() -> None:
     for flag in ("--enable-websocket", "--ha-failover-timeout"):
         assert flag in done.stderr
     assert "hunter2" not in done.stderr
-
-
-def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("TIPHYS_")}
-    return subprocess.run(
-        [sys.executable, "-m", "cli", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        env=environment,
-    )
