@@ -1,12 +1,14 @@
 """An ApplicationSet as its controller reads it: generators, the names they give, the rollout's steps."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from argocd import names, reading
 from argocd.applications.sources import SourceProblem
 from argocd.budget import spend
+from argocd.judging.case import Case
+from argocd.judging.entries import Entry
 
 GENERATORS = (
     "list",
@@ -48,14 +50,39 @@ def children(path: str, generator: Mapping[str, Any], combination: str) -> Itera
 
 
 def _located(found: Sequence[Any], path: str) -> Iterator[Located]:
-    spend(_LOOKING * len(found))
-    for index, item in enumerate(found):
+    return _at(list(enumerate(found)), path)
+
+
+def _at(entries: Sequence[Entry], path: str) -> Iterator[Located]:
+    spend(_LOOKING * len(entries))
+    for index, item in entries:
         yield f"{path}[{index}]", item if isinstance(item, Mapping) else {}
 
 
 def all_generators(spec: Mapping[str, Any]) -> Iterator[Located]:
     """Those at the top and those inside a matrix or merge, two levels down as Argo CD allows."""
-    levels = list(generators(spec))
+    return _with_those_inside(generators(spec))
+
+
+def generators_of(case: Case) -> list[Located]:
+    """For `Case.once`: all of them."""
+    return list(all_generators(reading.mapping(case.object, "spec")))
+
+
+def changed_at_top(case: Case) -> list[Located]:
+    """For `Case.once`: what an update brings; all where goTemplate changes, which says what elements may be."""
+    if reading.value(case.old, "spec", "goTemplate") != reading.value(case.object, "spec", "goTemplate"):
+        return list(generators(reading.mapping(case.object, "spec")))
+    return list(_at(case.changed_entries("spec", "generators"), "spec.generators"))
+
+
+def changed_generators(case: Case) -> list[Located]:
+    """For `Case.once`: each of these with those inside."""
+    return list(_with_those_inside(case.once(changed_at_top)))
+
+
+def _with_those_inside(top: Iterable[Located]) -> Iterator[Located]:
+    levels = list(top)
     for _ in range(3):
         below: list[Located] = []
         for path, generator in levels:
@@ -98,9 +125,9 @@ def unrecognized_names(application_set: Mapping[str, Any]) -> list[str]:
     return sorted(found)
 
 
-def combination_problems(spec: Mapping[str, Any]) -> Iterator[SourceProblem]:
+def combination_problems(top: Iterable[Located]) -> Iterator[SourceProblem]:
     """Matrices and merges that the controller refuses, with its words."""
-    for path, generator in generators(spec):
+    for path, generator in top:
         yield from _combination_problems(path, generator, depth=1)
 
 

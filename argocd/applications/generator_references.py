@@ -1,11 +1,10 @@
 """ConfigMaps and Secrets that an ApplicationSet's generators name, and where its controller looks for them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from argocd import reading
-from argocd.applications.application_sets import all_generators, is_templated
+from argocd.applications.application_sets import Located, is_templated
 
 CONFIG_MAP, SECRET = "ConfigMap", "Secret"
 
@@ -37,15 +36,15 @@ class Reference:
     """In the ApplicationSet's own namespace; else in Argo CD's."""
 
 
-def references(spec: Mapping[str, Any]) -> Iterator[Reference]:
+def references(generators: Iterable[Located]) -> Iterator[Reference]:
     """Those whose names are written down: a template's are known when it is rendered."""
-    for reference in _all_references(spec):
+    for reference in _all_references(generators):
         if reference.name and not is_templated(reference.name):
             yield reference
 
 
-def _all_references(spec: Mapping[str, Any]) -> Iterator[Reference]:
-    for path, generator in all_generators(spec):
+def _all_references(generators: Iterable[Located]) -> Iterator[Reference]:
+    for path, generator in generators:
         for place in _OF_OTHERS:
             yield Reference(
                 ".".join((path, *place)), CONFIG_MAP, reading.text(generator, *place), beside=False

@@ -98,10 +98,10 @@ def _sets(generator: Mapping[str, Any], *, go: bool, depth: int) -> tuple[Sets, 
     return None
 
 
-def repeated_merge_keys(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def repeated_merge_keys(case: Case) -> Iterator[tuple[str, str]]:
     """Generators of merges in which two sets have the same keys, with the first such."""
-    go = spec.get("goTemplate") is True
-    for path, generator in application_sets.all_generators(spec):
+    go = reading.value(case.object, "spec", "goTemplate") is True
+    for path, generator in case.once(application_sets.changed_generators):
         keys = reading.texts(generator, "merge", "mergeKeys")
         for at, child in application_sets.children(path, generator, "merge") if keys else ():
             sets, _ = _sets(child, go=go, depth=1) or ([], False)
@@ -193,11 +193,15 @@ def template_of(spec: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str,
     return _overridden(template, own, deep=True) if own else template
 
 
-def generated_names(case: Case) -> Iterator[tuple[str, str | Unknown]]:
-    """The names of the applications, each with the element that gives it, or the template's place.
+def generated_names(case: Case) -> list[tuple[str, str | Unknown]]:
+    """For `Case.once`: the names of the applications, each with the element that gives it, or the template's place.
 
     A patch may give others, and a name that the template does not have is not looked for.
     """
+    return list(_generated_names(case))
+
+
+def _generated_names(case: Case) -> Iterator[tuple[str, str | Unknown]]:
     spec = reading.mapping(case.object, "spec")
     if spec.get("templatePatch"):
         return
@@ -218,7 +222,7 @@ def is_written_by_users(case: Case, text: str) -> bool:
     """Whether what the text's variables become may stand in a repository, a branch, a pull request or a plugin."""
     safe: set[str] = set()
     open_data = False
-    for _, generator in application_sets.all_generators(reading.mapping(case.object, "spec")):
+    for _, generator in case.once(application_sets.generators_of):
         kinds = application_sets.kinds_of(generator)
         open_data = open_data or not _OPEN.isdisjoint(kinds)
         if "clusters" in kinds:

@@ -34,15 +34,16 @@ def conditions(
             return incomplete
         found.extend(forbidden_repositories(spec, project))
     else:
+        found_sources = list(sources.plain_sources(spec))
         incomplete_at = {
             problem.path.removesuffix(".targetRevision"): problem
             for problem in (
-                *sources.charts_without_revision(spec),
-                *sources.incomplete_sources(spec),
+                *sources.charts_without_revision(found_sources),
+                *sources.incomplete_sources(found_sources, several=sources.has_multiple_sources(spec)),
             )
         }
         forbidden = {problem.path: problem for problem in forbidden_repositories(spec, project)}
-        for path, _ in sources.plain_sources(spec):
+        for path, _ in found_sources:
             if path in incomplete_at:
                 return [*found, incomplete_at[path]]
             if f"{path}.repoURL" in forbidden:

@@ -4,14 +4,17 @@ The texts are Argo CD's, so that a user who looks for them finds its documentati
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from argocd import names, reading
 from argocd.budget import spend
+from argocd.judging.case import Case
 
 _NOTHING: Mapping[str, Any] = {}
+
+LocatedSource = tuple[str, Mapping[str, Any]]
 
 # Anchored by fullmatch: `$` would let a line break at the end pass, which Go's does not.
 _REF = re.compile(r"[a-zA-Z0-9_-]+")
@@ -44,7 +47,7 @@ def has_multiple_sources(spec: Mapping[str, Any]) -> bool:
     return bool(reading.sequence(spec, "sources")) and not is_hydrated(spec)
 
 
-def plain_sources(spec: Mapping[str, Any], *, at: str = "spec") -> Iterator[tuple[str, Mapping[str, Any]]]:
+def plain_sources(spec: Mapping[str, Any]) -> Iterator[LocatedSource]:
     """The sources that count, each with its path; nothing of a hydrated application."""
     if is_hydrated(spec):
         return
@@ -52,9 +55,23 @@ def plain_sources(spec: Mapping[str, Any], *, at: str = "spec") -> Iterator[tupl
         listed = reading.sequence(spec, "sources")
         spend(len(listed))
         for index, source in enumerate(listed):
-            yield f"{at}.sources[{index}]", source if isinstance(source, Mapping) else _NOTHING
+            yield f"spec.sources[{index}]", _source(source)
     else:
-        yield f"{at}.source", reading.mapping(spec, "source")
+        yield "spec.source", reading.mapping(spec, "source")
+
+
+def changed_sources(case: Case) -> list[LocatedSource]:
+    """For `Case.once`: those that an update brings."""
+    spec, before = (reading.mapping(thing, "spec") for thing in (case.object, case.old))
+    if not has_multiple_sources(spec) or not has_multiple_sources(before):
+        return list(plain_sources(spec))
+    brought = case.changed_entries("spec", "sources")
+    spend(len(brought))
+    return [(f"spec.sources[{index}]", _source(source)) for index, source in brought]
+
+
+def _source(entry: Any) -> Mapping[str, Any]:
+    return entry if isinstance(entry, Mapping) else _NOTHING
 
 
 def leaves_repository(path: str) -> bool:
@@ -67,26 +84,27 @@ def leaves_repository(path: str) -> bool:
     return False
 
 
-def repositories(spec: Mapping[str, Any], *, at: str = "spec") -> Iterator[tuple[str, str, str]]:
-    """Every repository that the project must permit: its path, its URL, and how Argo CD calls it."""
+def repositories(
+    spec: Mapping[str, Any], found: Iterable[LocatedSource] | None = None
+) -> Iterator[tuple[str, str, str]]:
+    """Every repository that the project must permit, or those of some sources: its path, its URL, and how Argo CD calls it."""
     if is_hydrated(spec):
-        hydrator = f"{at}.sourceHydrator"
+        hydrator = "spec.sourceHydrator"
         dry = reading.text(spec, "sourceHydrator", "drySource", "repoURL")
         yield f"{hydrator}.drySource.repoURL", dry, "application repo"
         sync = reading.text(spec, "sourceHydrator", "syncSource", "repoURL")
         if sync and sync != dry:
             yield f"{hydrator}.syncSource.repoURL", sync, "sync source repo"
         return
-    for path, source in plain_sources(spec, at=at):
+    for path, source in plain_sources(spec) if found is None else found:
         yield f"{path}.repoURL", reading.text(source, "repoURL"), "application repo"
 
 
-def incomplete_sources(spec: Mapping[str, Any], *, at: str = "spec") -> Iterator[SourceProblem]:
+def incomplete_sources(found: Iterable[LocatedSource], *, several: bool) -> Iterator[SourceProblem]:
     """Sources that say too little to find manifests."""
-    several = has_multiple_sources(spec)
-    for path, source in plain_sources(spec, at=at):
-        found = any(reading.text(source, key) for key in ("path", "chart"))
-        if reading.text(source, "repoURL") and (found or (several and reading.text(source, "ref"))):
+    for path, source in found:
+        named = any(reading.text(source, key) for key in ("path", "chart"))
+        if reading.text(source, "repoURL") and (named or (several and reading.text(source, "ref"))):
             continue
         if several:
             yield SourceProblem(
@@ -101,8 +119,8 @@ def incomplete_sources(spec: Mapping[str, Any], *, at: str = "spec") -> Iterator
             )
 
 
-def charts_without_revision(spec: Mapping[str, Any], *, at: str = "spec") -> Iterator[SourceProblem]:
-    for path, source in plain_sources(spec, at=at):
+def charts_without_revision(found: Iterable[LocatedSource]) -> Iterator[SourceProblem]:
+    for path, source in found:
         if reading.text(source, "chart") and not reading.text(source, "targetRevision"):
             yield SourceProblem(
                 f"{path}.targetRevision",
@@ -110,10 +128,10 @@ def charts_without_revision(spec: Mapping[str, Any], *, at: str = "spec") -> Ite
             )
 
 
-def hydrator_problems(spec: Mapping[str, Any], *, at: str = "spec") -> Iterator[SourceProblem]:
+def hydrator_problems(spec: Mapping[str, Any]) -> Iterator[SourceProblem]:
     if not is_hydrated(spec):
         return
-    hydrator = f"{at}.sourceHydrator"
+    hydrator = "spec.sourceHydrator"
     for fields in (("drySource", "repoURL"), ("syncSource", "targetBranch")):
         if not reading.text(spec, "sourceHydrator", *fields):
             field = ".".join(fields)
@@ -138,40 +156,38 @@ def source_types(source: Mapping[str, Any]) -> list[str]:
     return [name for key, name in SOURCE_TYPES if source.get(key) is not None]
 
 
-def invalid_refs(spec: Mapping[str, Any], *, at: str = "spec") -> Iterator[SourceProblem]:
+def invalid_refs(spec: Mapping[str, Any]) -> Iterator[SourceProblem]:
     """Names of sources that a values file cannot refer to; a lone source's name is never looked at."""
-    for path, ref in _refs(spec, at=at):
+    for path, ref in _refs(spec):
         if not _REF.fullmatch(ref):
             yield SourceProblem(
                 path, f"sources.ref {ref} cannot contain any special characters except '_' and '-'"
             )
 
 
-def repeated_refs(spec: Mapping[str, Any], *, at: str = "spec") -> Iterator[SourceProblem]:
+def repeated_refs(spec: Mapping[str, Any]) -> Iterator[SourceProblem]:
     seen: set[str] = set()
-    for path, ref in _refs(spec, at=at):
+    for path, ref in _refs(spec):
         if ref in seen:
             yield SourceProblem(path, "invalid sources: multiple sources had the same `ref` key")
         seen.add(ref)
 
 
-def _refs(spec: Mapping[str, Any], *, at: str) -> Iterator[tuple[str, str]]:
+def _refs(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if len(reading.sequence(spec, "sources")) < 2 or is_hydrated(spec):  # noqa: PLR2004 - a pair at least
         return
-    for path, source in plain_sources(spec, at=at):
+    for path, source in plain_sources(spec):
         if ref := reading.text(source, "ref"):
             yield f"{path}.ref", ref
 
 
-def repeated_source_names(
-    spec: Mapping[str, Any], *, application: str, at: str = "spec"
-) -> Iterator[SourceProblem]:
+def repeated_source_names(spec: Mapping[str, Any], *, application: str) -> Iterator[SourceProblem]:
     seen: set[str] = set()
     for index, source in enumerate(reading.sequence(spec, "sources")):
         name = reading.text(source, "name")
         if name and name in seen:
             yield SourceProblem(
-                f"{at}.sources[{index}].name",
+                f"spec.sources[{index}].name",
                 f"application {application} has duplicate source name: {name}",
             )
         seen.add(name)

@@ -64,7 +64,9 @@ def _values_files(source: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _source_path(case: Case) -> Iterator[Finding]:
     spec = _spec(case)
-    found = [(f"{path}.path", reading.text(source, "path")) for path, source in sources.plain_sources(spec)]
+    found = [
+        (f"{path}.path", reading.text(source, "path")) for path, source in case.once(sources.changed_sources)
+    ]
     if sources.is_hydrated(spec):
         found = [
             ("spec.sourceHydrator.drySource.path", reading.text(spec, "sourceHydrator", "drySource", "path"))
@@ -88,8 +90,9 @@ def _source_path(case: Case) -> Iterator[Finding]:
 
 def _repo_url(case: Case) -> Iterator[Finding]:
     spec = _spec(case)
-    charts = {f"{path}.repoURL" for path, source in sources.plain_sources(spec) if source.get("chart")}
-    for path, url, _ in sources.repositories(spec):
+    brought = case.once(sources.changed_sources)
+    charts = {f"{path}.repoURL" for path, source in brought if source.get("chart")}
+    for path, url, _ in sources.repositories(spec, brought):
         reason = git_urls.problem(url) if path in charts else git_urls.git_problem(url)
         if reason:
             yield Finding(
@@ -101,7 +104,7 @@ def _repo_url(case: Case) -> Iterator[Finding]:
 
 
 def _source_revision(case: Case) -> Iterator[Finding]:
-    for path, revision in _git_revisions(_spec(case)):
+    for path, revision in _git_revisions(case):
         words = revision.split()
         # A range of versions may have blanks, and is resolved.
         if words == [revision] or all(map(_IN_A_RANGE.fullmatch, words)):
@@ -114,11 +117,12 @@ def _source_revision(case: Case) -> Iterator[Finding]:
         )
 
 
-def _git_revisions(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _git_revisions(case: Case) -> Iterator[tuple[str, str]]:
+    spec = _spec(case)
     if sources.is_hydrated(spec):
         dry = reading.text(spec, "sourceHydrator", "drySource", "targetRevision")
         yield "spec.sourceHydrator.drySource.targetRevision", dry
-    for path, source in sources.plain_sources(spec):
+    for path, source in case.once(sources.changed_sources):
         if not reading.text(source, "chart"):
             yield f"{path}.targetRevision", reading.text(source, "targetRevision")
 
@@ -145,7 +149,7 @@ def _destination_server(case: Case) -> Iterator[Finding]:
 
 
 def _chart_version(case: Case) -> Iterator[Finding]:
-    for path, source in sources.plain_sources(_spec(case)):
+    for path, source in case.once(sources.changed_sources):
         revision = reading.text(source, "targetRevision")
         if not reading.text(source, "chart"):
             continue

@@ -37,7 +37,7 @@ def _several_fields(case: Case) -> Iterator[Finding]:
 
 
 def _path_and_chart(case: Case) -> Iterator[Finding]:
-    for path, source in sources.plain_sources(reading.mapping(case.object, "spec")):
+    for path, source in case.once(sources.changed_sources):
         if reading.text(source, "chart") and reading.text(source, "path"):
             yield Finding(
                 "application/path-and-chart",

@@ -27,7 +27,7 @@ def _helm_version(case: Case) -> Iterator[Finding]:
     known = _HELM_VERSIONS
     if case.surroundings.configuration.argocd.version >= _HELM_4_SINCE:
         known |= {"v4"}
-    for path, source in sources.plain_sources(reading.mapping(case.object, "spec")):
+    for path, source in case.once(sources.changed_sources):
         version = reading.text(source, "helm", "version")
         if version not in known:
             yield Finding(
@@ -41,7 +41,7 @@ def _helm_version(case: Case) -> Iterator[Finding]:
 def _helm_values(case: Case) -> Iterator[Finding]:
     found = []
     with suppress(BudgetExceededError), StepBudget(_SHARE):
-        for path, source in sources.plain_sources(reading.mapping(case.object, "spec")):
+        for path, source in case.once(sources.changed_sources):
             text = reading.text(source, "helm", "values")
             if (
                 text
@@ -72,7 +72,7 @@ def _values_problem(text: str) -> str:
 
 
 def _kustomize_image(case: Case) -> Iterator[Finding]:
-    for path, source in sources.plain_sources(reading.mapping(case.object, "spec")):
+    for path, source in case.once(sources.changed_sources):
         for index, image in enumerate(reading.sequence(source, "kustomize", "images")):
             if isinstance(image, str) and "$" not in image and not _replaces(image):
                 yield Finding(

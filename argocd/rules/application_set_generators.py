@@ -36,7 +36,7 @@ _PROVIDERS = {
 
 
 def _incomplete(case: Case) -> Iterator[Finding]:
-    for path, generator in application_sets.all_generators(reading.mapping(case.object, "spec")):
+    for path, generator in case.once(application_sets.changed_generators):
         yield from _without_provider(path, generator)
         if "git" in generator and not reading.text(generator, "git", "repoURL"):
             yield Finding(_ID, f"{path}.git.repoURL", "a git generator needs a repository", "Name it.")
@@ -74,7 +74,7 @@ def _elements(path: str, generator: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _filters(case: Case) -> Iterator[Finding]:
-    for path, generator in application_sets.all_generators(reading.mapping(case.object, "spec")):
+    for path, generator in case.once(application_sets.changed_generators):
         for kind, keys in _FILTERS.items():
             for index, entry in enumerate(reading.sequence(generator, kind, "filters")):
                 for key in keys:
@@ -98,7 +98,7 @@ def _expression_problem(text: str) -> str:
 
 
 def _selectors(case: Case) -> Iterator[tuple[str, Any]]:
-    for path, generator in application_sets.all_generators(reading.mapping(case.object, "spec")):
+    for path, generator in case.once(application_sets.changed_generators):
         yield f"{path}.selector", generator.get("selector")
         yield f"{path}.clusters.selector", reading.value(generator, "clusters", "selector")
         yield (
@@ -156,7 +156,7 @@ def _none(case: Case) -> Iterator[Finding]:
 
 
 def _several(case: Case) -> Iterator[Finding]:
-    for path, generator in application_sets.generators(reading.mapping(case.object, "spec")):
+    for path, generator in case.once(application_sets.changed_at_top):
         kinds = application_sets.kinds_of(generator)
         if len(kinds) > 1:
             yield Finding(
@@ -168,7 +168,7 @@ def _several(case: Case) -> Iterator[Finding]:
 
 
 def _merge_keys(case: Case) -> Iterator[Finding]:
-    for path, key in parameters.repeated_merge_keys(reading.mapping(case.object, "spec")):
+    for path, key in parameters.repeated_merge_keys(case):
         yield Finding(
             "applicationset/merge-keys",
             path,

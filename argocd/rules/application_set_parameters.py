@@ -83,7 +83,7 @@ def _held_in_text(keys: tuple[str, ...], sets: parameters.Sets) -> tuple[str, st
 
 def _path_mapping(case: Case) -> Iterator[Finding]:
     spec = reading.mapping(case.object, "spec")
-    if spec.get("goTemplate") is not True or spec.get("templatePatch") or not _gives_path(spec):
+    if spec.get("goTemplate") is not True or spec.get("templatePatch") or not _gives_path(case):
         return
     reader = case.once(parameters.reader_of)
     for path, text in templates.identity_texts(spec):
@@ -96,10 +96,10 @@ def _path_mapping(case: Case) -> Iterator[Finding]:
             )
 
 
-def _gives_path(spec: Mapping[str, Any]) -> bool:
+def _gives_path(case: Case) -> bool:
     """Whether `path` comes from git generators alone, for the set's own template."""
     found = False
-    for _, generator in application_sets.all_generators(spec):
+    for _, generator in case.once(application_sets.generators_of):
         kinds = application_sets.kinds_of(generator)
         if not _PATH_OF_GIT.issuperset(kinds) or any(
             reading.mapping(generator, kind, "template") for kind in kinds

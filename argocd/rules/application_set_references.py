@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from argocd import reading
+from argocd.applications.application_sets import changed_generators
 from argocd.applications.generator_references import CONFIG_MAP, SECRET, Reference, references
 from argocd.judging.case import Action, Case, Finding, Kind, Profile, Rule
 from argocd.rules import examples
@@ -18,7 +19,7 @@ def _missing(case: Case, kind: str) -> Iterator[tuple[Reference, str]]:
     neighbours = case.surroundings.neighbours
     exists = neighbours.secret if kind == SECRET else neighbours.config_map
     elsewhere = reading.text(case.object, "metadata", "namespace") != argocd_namespace
-    for reference in references(reading.mapping(case.object, "spec")):
+    for reference in references(case.once(changed_generators)):
         if reference.kind != kind or (reference.beside and elsewhere):
             continue
         if exists(reference.name) is False:

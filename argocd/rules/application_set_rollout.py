@@ -82,7 +82,7 @@ def _rolling_labels(case: Case) -> Iterator[Finding]:
     if not _rolls(spec) or spec.get("templatePatch"):
         return
     labels = set(reading.mapping(spec, "template", "metadata", "labels"))
-    for _, generator in application_sets.all_generators(spec):
+    for _, generator in case.once(application_sets.generators_of):
         for kind in application_sets.kinds_of(generator):
             labels.update(reading.mapping(generator, kind, "template", "metadata", "labels"))
     for step_path, step in application_sets.rolling_steps(spec):
@@ -171,7 +171,7 @@ def _forge_address(case: Case) -> Iterator[Finding]:
     allowed = case.surroundings.settings.allowed_scm_providers
     if not allowed:
         return
-    for path, generator in application_sets.all_generators(_spec(case)):
+    for path, generator in case.once(application_sets.changed_generators):
         for kind in _FORGE_GENERATORS:
             for forge, options in reading.mapping(generator, kind).items():
                 address = reading.text(options, "api")

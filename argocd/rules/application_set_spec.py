@@ -38,7 +38,7 @@ def _unrecognized_generator(case: Case) -> Iterator[Finding]:
 
 
 def _combination(case: Case) -> Iterator[Finding]:
-    for problem in application_sets.combination_problems(reading.mapping(case.object, "spec")):
+    for problem in application_sets.combination_problems(case.once(application_sets.changed_at_top)):
         yield Finding(
             "applicationset/combination",
             problem.path,
@@ -48,7 +48,7 @@ def _combination(case: Case) -> Iterator[Finding]:
 
 
 def _git_empty(case: Case) -> Iterator[Finding]:
-    for path, generator in application_sets.all_generators(reading.mapping(case.object, "spec")):
+    for path, generator in case.once(application_sets.changed_generators):
         git = generator.get("git")
         if git is not None and not any(reading.sequence(git, key) for key in ("directories", "files")):
             yield Finding(
@@ -63,7 +63,7 @@ def _list_values(case: Case) -> Iterator[Finding]:
     spec = reading.mapping(case.object, "spec")
     if spec.get("goTemplate") is True:
         return
-    for path, generator in application_sets.all_generators(spec):
+    for path, generator in case.once(application_sets.changed_generators):
         for index, element in enumerate(reading.sequence(generator, "list", "elements")):
             for key, value in reading.mapping(element).items():
                 if _is_text_map(value) if key == "values" else isinstance(value, str):
@@ -84,7 +84,7 @@ def _name_missing(case: Case) -> Iterator[Finding]:
     spec = reading.mapping(case.object, "spec")
     if application_sets.name_template(spec) or spec.get("templatePatch"):
         return
-    if any(_own_name(generator) for _, generator in application_sets.all_generators(spec)):
+    if any(_own_name(generator) for _, generator in case.once(application_sets.generators_of)):
         return
     yield Finding(
         "applicationset/name-missing",
@@ -127,7 +127,7 @@ def _name_repeated(case: Case) -> Iterator[Finding]:
             f"duplicate name: {constant}",
             "Use a variable of the list in the name; Argo CD keeps the first application.",
         )
-    for path, name in parameters.generated_names(case):
+    for path, name in case.once(parameters.generated_names):
         if not name or not isinstance(name, str) or path == parameters.NAME:
             continue
         if name in seen:
@@ -166,7 +166,7 @@ def _destination(case: Case) -> Iterator[Finding]:
         return
     message = destinations.contradiction(destination)
     if not message and destinations.missing(destination):
-        if any(_own_destination(generator) for _, generator in application_sets.all_generators(spec)):
+        if any(_own_destination(generator) for _, generator in case.once(application_sets.generators_of)):
             return
         message = destinations.MISSING
     if message:

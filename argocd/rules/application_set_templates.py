@@ -35,7 +35,7 @@ def _templated(case: Case) -> Texts:
     spec = reading.mapping(case.object, "spec")
     found = list(templates.texts(reading.value(spec, "template"), "spec.template"))
     found.append((_PATCH, reading.text(spec, "templatePatch")))
-    for path, generator in application_sets.all_generators(spec):
+    for path, generator in case.once(application_sets.generators_of):
         for kind in application_sets.kinds_of(generator):
             for part in ("template", "values"):
                 inner = reading.value(generator, kind, part)
@@ -155,7 +155,7 @@ def _literal(value: Any) -> Any:
 
 def _name_invalid(case: Case) -> Iterator[Finding]:
     told: set[str] = set()
-    for path, name in parameters.generated_names(case):
+    for path, name in case.once(parameters.generated_names):
         reason = _name_problem(name)
         if reason and path not in told:
             told.add(path)

@@ -53,7 +53,10 @@ def _destination_missing(case: Case) -> Iterator[Finding]:
 def _source_incomplete(case: Case) -> Iterator[Finding]:
     return _findings(
         "application/source-incomplete",
-        sources.incomplete_sources(reading.mapping(case.object, "spec")),
+        sources.incomplete_sources(
+            case.once(sources.changed_sources),
+            several=sources.has_multiple_sources(reading.mapping(case.object, "spec")),
+        ),
         "Name the repository and, in it, a path or a chart.",
     )
 
@@ -61,7 +64,7 @@ def _source_incomplete(case: Case) -> Iterator[Finding]:
 def _chart_revision(case: Case) -> Iterator[Finding]:
     return _findings(
         "application/chart-revision",
-        sources.charts_without_revision(reading.mapping(case.object, "spec")),
+        sources.charts_without_revision(case.once(sources.changed_sources)),
         "Set targetRevision to a version of the chart, or to a range such as 1.2.*.",
     )
 
@@ -75,7 +78,7 @@ def _hydrator(case: Case) -> Iterator[Finding]:
 
 
 def _source_types(case: Case) -> Iterator[Finding]:
-    for path, source in sources.plain_sources(reading.mapping(case.object, "spec")):
+    for path, source in case.once(sources.changed_sources):
         found = sources.source_types(source)
         if len(found) > 1:
             yield Finding(

@@ -83,7 +83,7 @@ TWO: dict[str, Any] = {"clusters": {}}
     ],
 )
 def test_combinations_that_the_controller_refuses(generator: dict[str, Any], expected: list[str]) -> None:
-    found = application_sets.combination_problems({"generators": [generator]})
+    found = application_sets.combination_problems([("spec.generators[0]", generator)])
     assert [problem.path for problem in found] == [f"spec.generators[0].{path}" for path in expected]
 
 

@@ -67,12 +67,21 @@ def test_a_hydrator_has_two_repositories_if_they_differ(sync: dict[str, str], ex
     ],
 )
 def test_sources_that_say_too_little(spec: dict[str, Any], expected: list[str]) -> None:
-    assert paths(sources.incomplete_sources(spec)) == expected
+    assert (
+        paths(
+            sources.incomplete_sources(
+                sources.plain_sources(spec), several=sources.has_multiple_sources(spec)
+            )
+        )
+        == expected
+    )
 
 
 def test_a_chart_needs_a_revision() -> None:
     spec = {"sources": [{"chart": "a", "targetRevision": "1"}, {"chart": "b"}, {"path": "c"}]}
-    assert paths(sources.charts_without_revision(spec)) == ["spec.sources[1].targetRevision"]
+    assert paths(sources.charts_without_revision(sources.plain_sources(spec))) == [
+        "spec.sources[1].targetRevision"
+    ]
 
 
 @pytest.mark.parametrize(

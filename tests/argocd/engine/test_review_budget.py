@@ -225,17 +225,29 @@ def entry(kind: str, number: object) -> Any:
         "ignoreDifferences": {"kind": "Job", "jqPathExpressions": [f".spec.a{number}[] | select(.b)"]},
         "elements": {"name": f"team-{number}", "cluster": "east"},
         "generators": {"list": {"elements": [{"name": f"team-{number}"}]}},
+        "filters": {
+            "scmProvider": {
+                "github": {"organization": "a"},
+                "filters": [{"repositoryMatch": f"^a{number}(b|c)+$"}],
+            }
+        },
         "sources": {"repoURL": f"https://git.example.com/{number}", "path": "deploy", "targetRevision": "v1"},
+        "values": {
+            "repoURL": f"https://git.example.com/{number}",
+            "path": "deploy",
+            "helm": {"values": "a: [b, c, d, e, f, g]"},
+        },
     }[kind]
 
 
 def with_entries(kind: str, entries: list[Any]) -> Object:
     if kind in {"policies", "groups"}:
         return project(roles=[{"name": "dev", kind: entries}])
-    if kind in {"ignoreDifferences", "sources"}:
-        spec: Object = {"project": "shop", "destination": {"server": HERE}, kind: entries}
+    if kind in {"ignoreDifferences", "sources", "values"}:
+        key = "sources" if kind == "values" else kind
+        spec: Object = {"project": "shop", "destination": {"server": HERE}, key: entries}
         return {**own("Application"), "spec": spec}
-    if kind in {"elements", "generators"}:
+    if kind in {"elements", "filters", "generators"}:
         generators = [{"list": {"elements": entries}}] if kind == "elements" else entries
         template = {"metadata": {"name": "shop-{{.name}}"}, "spec": {"project": "shop"}}
         return own("ApplicationSet", goTemplate=True, generators=generators, template=template)
@@ -278,11 +290,26 @@ def test_a_new_account_is_compared_with_the_others_and_they_not_with_each_other(
     assert taken < (COMPARED + 30) * ENTRIES + 3 * alone
 
 
-@pytest.mark.parametrize(("kind", "each"), [("sources", 20), ("elements", 10), ("generators", 85)])
-def test_what_is_judged_together_is_charged_whole_and_little_for_each(kind: str, each: int) -> None:
-    """Which names they generate, and which of them are the same, is a question about all of them."""
+@pytest.mark.parametrize(
+    ("kind", "each"), [("sources", 5), ("values", 5), ("elements", 5), ("generators", 30), ("filters", 30)]
+)
+def test_what_stays_is_charged_for_what_is_a_question_about_all(kind: str, each: int) -> None:
+    """Which names they generate, and which of them are the same; what each of them says is charged where it is new."""
     taken, _ = steps_of_an_update(kind)
-    assert taken < each * ENTRIES < DEFAULT_STEPS / 2
+    assert taken < each * ENTRIES < DEFAULT_STEPS / 4
+
+
+def test_a_source_or_a_generator_that_stays_is_not_judged_again() -> None:
+    wrong = {"repoURL": "https://git.example.com/a b", "path": "../.."}
+    sources = [wrong, entry("sources", 1)]
+    old, new = (with_entries("sources", [*sources, entry("sources", number)]) for number in (2, 3))
+    assert "application/source-path" in told(old)
+    assert not told(new, old=old)
+    generators = [{"git": {}}, entry("generators", 1)]
+    old, new = (with_entries("generators", [*generators, entry("generators", number)]) for number in (2, 3))
+    assert "applicationset/git-empty" in told(old)
+    assert "applicationset/git-empty" not in told(new, old=old)
+    assert "applicationset/git-empty" in told({**new, "spec": {**new["spec"], "goTemplate": False}}, old=old)
 
 
 def test_the_configuration_has_its_say() -> None:
