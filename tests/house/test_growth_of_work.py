@@ -17,6 +17,7 @@ from argocd.settings.argocd_cm import ImpersonationSwitch, Settings
 from tests.argocd.altered_objects import at, paths, replaced
 from tests.argocd.cases import case_of
 from tests.house.executed_lines import FEW, LINES_OF_A_STEP, MOST_STEPS, hold, judged
+from tests.house.whole_objects import completed, whole
 
 NONCES = count()
 """Answers about short texts are remembered: every object has its own."""
@@ -212,11 +213,17 @@ def test_every_text_of_a_project_is_with_each_pattern(
     hold_text(path, repeated)
 
 
+WITH_DEFINITIONS = frozenset({Kind.APPLICATION, Kind.APPLICATION_SET})
+
+
 def examples_of(rule: Rule) -> Iterator[Case]:
-    """With lists that the rule may read: its own, and for what is said of projects one with all lists there are."""
-    yield from (case_of(example, rule=rule) for example in (rule.bad, rule.good))
+    """With lists that the rule may read: its own, and all that Argo CD's definitions know."""
+    wrong = case_of(rule.bad, rule=rule)
+    yield from (wrong, case_of(rule.good, rule=rule))
     if Kind.PROJECT in rule.kinds:
         yield case_for(WHOLE, around())
+    elif wrong.kind in WITH_DEFINITIONS:
+        yield replace(wrong, object=completed(wrong.object, whole(wrong.object["kind"])))
 
 
 def hold_lists(rule: Rule, fills: Iterable[Fill]) -> None:
@@ -224,8 +231,11 @@ def hold_lists(rule: Rule, fills: Iterable[Fill]) -> None:
     for case, outer in product(examples_of(rule), (True, False)):
 
         def made(size: int, *, fill: Fill) -> Case:
-            enlarged = grown(case.object, size, fill, outer=outer, nonce=next(NONCES))  # noqa: B023 - called here
-            return replace(case, object=enlarged)  # noqa: B023 - the same
+            new, old = (
+                grown(thing, size, fill, outer=outer, nonce=next(NONCES))  # noqa: B023 - called here
+                for thing in (case.object, case.old)  # noqa: B023 - the same
+            )
+            return replace(case, object=new, old=old)  # noqa: B023 - the same
 
         few, many = (
             judged(made(size, fill=FILLS["numbered"]), steps=MOST_STEPS, rules=(rule,))[0]
