@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from scripts.pictures import axe
 from scripts.pictures.chromium import Tab, tab
@@ -24,6 +25,7 @@ EMPTY_BYTES = 20_000
 """A picture of nothing is a tenth of this, one of the page three times as large."""
 
 pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.browser,
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: apt-get install chromium"),
 ]
@@ -50,10 +52,11 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         process.communicate(timeout=30)
 
 
-@pytest.fixture
-async def chromium(tmp_path: Path) -> AsyncIterator[Tab]:
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def chromium(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Tab]:
+    """One for all of them: it takes seconds to start."""
     assert CHROMIUM
-    async with tab(CHROMIUM, tmp_path / "browser") as opened:
+    async with tab(CHROMIUM, tmp_path_factory.mktemp("browser")) as opened:
         yield opened
 
 
