@@ -81,7 +81,7 @@ class FormerGuard(Guard):
         self.probes = self.pages
         self.process = subprocess.Popen(
             [
-                *self.command("webhook"),
+                *(sys.executable, "-m", "cli", *self.command("webhook")),
                 *("--host", "127.0.0.1", "--port", str(self.port)),
                 *("--pages-host", "127.0.0.1", "--pages-port", str(self.pages)),
                 *("--runtime-folder", str(self.folder), "--drain-seconds", "1"),

@@ -143,7 +143,9 @@ class Machine:
             (self.folder / path).write_text(text)
         (self.folder / "apps/shop/kustomization.yaml").write_text("resources: [app.yaml]\n")
         shutil.copy(self.clusters.control_plane.folder / "ca.crt", self.folder / "agent.crt")
-        self._kubeconfig(prod=self.clusters.workload, **{"prod-eu-1": self.clusters.workload})
+        hub, workload = self.clusters.control_plane, self.clusters.workload
+        regions = {"region-a": hub, "region-b": workload}
+        self._kubeconfig(prod=workload, **{"prod-eu-1": workload}, **regions)
 
     def _program(self, name: str, text: str) -> None:
         path = self.folder / "bin" / name
@@ -199,6 +201,7 @@ class Machine:
 BEFORE: dict[str, Callable[[Machine], None]] = {
     "docs/agents.md": Machine.without_agents,
     "docs/getting-started.md": Machine.without_agents,
+    "docs/high-availability.md": Machine.without_agents,
     "docs/live-resources.md": Machine.with_an_authority_alone,
 }
 """Once before a page."""
