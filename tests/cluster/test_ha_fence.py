@@ -10,14 +10,15 @@ import pytest
 from argocd import names
 from kube.errors import ForbiddenError
 from kube.live import LiveStore
-from kube.resources import APP_PROJECTS, CONFIG_MAPS, SECRETS
+from kube.resources import APP_PROJECTS, APPLICATION_SETS, APPLICATIONS, CONFIG_MAPS, SECRETS
+from kube.store import Object, PatchKind, Resource
 from scripts.cluster.controlplane import Cluster
 from scripts.cluster.testing import Clusters
 from sidecars.replication.control.fence import Fence
 from sidecars.replication.record import HaRecord, HaRole, RecordStore
 from tests.cluster.installation import installed
 from tests.cluster.paired_hubs import connected
-from tests.sidecars.pair_in_memory import project
+from tests.sidecars.pair_in_memory import application, project
 
 ARGOCD = "argocd"
 FIRST = HaRecord(pair="pair-1", principal="principal-1", role=HaRole.STANDBY, epoch=2)
@@ -49,6 +50,76 @@ async def is_refused(store: LiveStore, name: str = "web") -> bool:
     return False
 
 
+SET: Object = {
+    "metadata": {"name": "set"},
+    "spec": {
+        "generators": [],
+        "template": {
+            "metadata": {"name": "x"},
+            "spec": {"project": "web", "source": {"repoURL": "https://git", "path": "."}, "destination": {}},
+        },
+    },
+}
+REPOSITORY: Object = {
+    "metadata": {"name": "git", "labels": {names.SECRET_TYPE: "repository"}},
+    "stringData": {"url": "https://x"},
+}
+PLAIN: Object = {"metadata": {"name": "plain"}, "stringData": {"key": "value"}}
+TAKE_OFF = {"metadata": {"labels": {names.SECRET_TYPE: None}}}
+PUT_ON = {"metadata": {"labels": {names.SECRET_TYPE: "repository"}}}
+# Whoever cleans up after others, wherever it runs.
+CLEANERS = (
+    "system:serviceaccount:kube-system:generic-garbage-collector",
+    "system:serviceaccount:kube-system:namespace-controller",
+)
+
+
+async def patched(
+    store: LiveStore, resource: Resource, name: str, change: Object, *, subresource: str = ""
+) -> None:
+    await store.patch(
+        resource,
+        change,
+        name=name,
+        namespace=ARGOCD,
+        kind=PatchKind.MERGE,
+        dry_run=True,
+        subresource=subresource,
+    )
+
+
+async def every_kind_is_refused(own: LiveStore, other: LiveStore) -> None:
+    """Also the status of an ApplicationSet, which its controller writes."""
+    await own.create(APPLICATION_SETS, SET, namespace=ARGOCD)
+    for resource, body in ((APPLICATIONS, application("web")), (APPLICATION_SETS, SET)):
+        with pytest.raises(ForbiddenError, match="this cluster is a standby"):
+            await other.create(resource, body, namespace=ARGOCD, dry_run=True)
+    with pytest.raises(ForbiddenError, match="this cluster is a standby"):
+        await other.delete(APPLICATION_SETS, name="set", namespace=ARGOCD)
+    status: Object = {"status": {"conditions": []}}
+    with pytest.raises(ForbiddenError, match="this cluster is a standby"):
+        await patched(other, APPLICATION_SETS, "set", status, subresource="status")
+    await patched(own, APPLICATION_SETS, "set", status, subresource="status")
+
+
+async def secrets_are_told_apart_by_the_label_that_they_had_and_have(
+    own: LiveStore, other: LiveStore
+) -> None:
+    with pytest.raises(ForbiddenError, match="standby"):
+        await other.create(SECRETS, REPOSITORY, namespace=ARGOCD)
+    await own.create(SECRETS, REPOSITORY, namespace=ARGOCD)
+    await other.create(SECRETS, PLAIN, namespace=ARGOCD)
+    for name, change in (("git", TAKE_OFF), ("plain", PUT_ON)):
+        with pytest.raises(ForbiddenError, match="standby"):
+            await patched(other, SECRETS, name, change)
+        with pytest.raises(ForbiddenError, match="repositories and clusters, and no others"):
+            await patched(own, SECRETS, name, change)
+    with pytest.raises(ForbiddenError, match="repositories and clusters, and no others"):
+        await own.create(SECRETS, {"metadata": {"name": "jwt"}}, namespace=ARGOCD)
+    with pytest.raises(ForbiddenError, match="repositories and clusters, and no others"):
+        await own.delete(SECRETS, name="plain", namespace=ARGOCD)
+
+
 async def test_on_a_standby_only_the_principal_writes_and_a_promotion_lets_others_in(
     clusters: Clusters,
 ) -> None:
@@ -64,20 +135,18 @@ async def test_on_a_standby_only_the_principal_writes_and_a_promotion_lets_other
             assert await is_refused(other)
             assert not await is_refused(own)
             assert not await is_refused(jo)
-            labels = {names.SECRET_TYPE: "repository"}
-            repository = {"metadata": {"name": "git", "labels": labels}, "stringData": {"url": "https://x"}}
-            with pytest.raises(ForbiddenError, match="standby"):
-                await other.create(SECRETS, repository, namespace=ARGOCD)
-            await own.create(SECRETS, repository, namespace=ARGOCD)
-            plain = {"metadata": {"name": "plain"}, "stringData": {"key": "value"}}
-            await other.create(SECRETS, plain, namespace=ARGOCD)
-            with pytest.raises(ForbiddenError, match="repositories and clusters, and no others"):
-                await own.create(SECRETS, {"metadata": {"name": "jwt"}}, namespace=ARGOCD)
-            with pytest.raises(ForbiddenError, match="repositories and clusters, and no others"):
-                await own.delete(SECRETS, name="plain", namespace=ARGOCD)
+            for cleaner in CLEANERS:
+                async with connected(cluster.kubeconfig_of(cleaner, groups=("system:masters",))) as store:
+                    assert not await is_refused(store)
+            await every_kind_is_refused(own, other)
+            await secrets_are_told_apart_by_the_label_that_they_had_and_have(own, other)
             # Nobody takes the fence's parameter away or edits it.
             with pytest.raises(ForbiddenError, match="written by the principal"):
                 await other.delete(CONFIG_MAPS, name=names.HA_RECORD, namespace=ARGOCD)
+            served = {"data": {"role": "active"}}
+            with pytest.raises(ForbiddenError, match="written by the principal"):
+                await patched(other, CONFIG_MAPS, names.HA_RECORD, served)
+            await patched(jo, CONFIG_MAPS, names.HA_RECORD, served)
             # Promotion: it may still be taken back; once it is over, nobody is refused any more.
             promoting = await records.change(replace(held, role=HaRole.PROMOTING, epoch=4))
             await until_fenced(fence, promoting)
@@ -85,6 +154,8 @@ async def test_on_a_standby_only_the_principal_writes_and_a_promotion_lets_other
             active = await records.change(replace(promoting, role=HaRole.ACTIVE))
             await until_fenced(fence, active)
             assert not await is_refused(other)
+            with pytest.raises(ForbiddenError, match="repositories and clusters, and no others"):
+                await patched(own, SECRETS, "plain", PUT_ON)
             demoted = await records.change(replace(active, role=HaRole.STANDBY))
             await until_fenced(fence, demoted)
             assert await is_refused(other)

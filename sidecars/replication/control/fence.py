@@ -37,10 +37,11 @@ class Fence:
         self._namespace = namespace
         self._enabled = enabled
 
-    async def prove(self, record: HaRecord, *, seconds: float = PROOF_SECONDS) -> FenceReport:
-        """Returns as soon as it stands as the record says, or why it does not after all that time. A slow answer is
+    async def prove(self, record: HaRecord, *, seconds: float | None = None) -> FenceReport:
+        """Within `PROOF_SECONDS`, unless told. Returns as soon as it stands as the record says, or why it does not after all that time. A slow answer is
         waited for: an API server under load is no cluster without a fence.
         """
+        seconds = PROOF_SECONDS if seconds is None else seconds
         report = FenceReport(await self._proved(record, seconds=seconds) if self._enabled else "")
         FENCED.set(report.stands)
         return report

@@ -1,4 +1,6 @@
-"""An API server at which something happens when a principal records a step of a switchover, and an operator's words."""
+"""An API server at which something happens when a principal records a step of a switchover; an operator's words, and what is
+read of a principal.
+"""
 
 import asyncio
 import json
@@ -9,8 +11,11 @@ from kube.errors import UnavailableError
 from kube.resources import CONFIG_MAPS, LEASES
 from kube.store import Object, Resource
 from sidecars.fleet.ha_client import HaClient
+from sidecars.principal.roles.active import ActivePrincipal
+from sidecars.principal.roles.held import HeldObjects
 from sidecars.replication.record import HaRecord
 from sidecars.wire.generated import hacontrol_pb2
+from tests.sidecars.replication.hubs import until
 from tests.sidecars.replication.paired_principals import FencedStore, Region
 
 if TYPE_CHECKING:
@@ -87,3 +92,14 @@ def record(region: Region) -> HaRecord:
 
 def audit(region: Region) -> list[str]:
     return [entry.what for entry in record(region).audit]
+
+
+def held_objects(region: Region) -> HeldObjects:
+    active = region.controller.role.active
+    assert isinstance(active, ActivePrincipal)
+    assert active.principal is not None
+    return active.principal.held
+
+
+async def compared(region: Region) -> None:
+    await until(lambda: region.controller.role.replica.progress().is_complete)

@@ -3,17 +3,26 @@
 from argocd import names
 from argocd.agents.replication import DELETING, PENDING_OPERATION, is_marked
 from kube import queries
-from kube.embedded import EmbeddedStore
+from kube.embedded import Call, EmbeddedStore, Phase
+from kube.errors import UnavailableError
 from kube.resources import APPLICATION_SETS, APPLICATIONS
 from kube.store import Object
 from sidecars.replication.kinds import APPLICATION
 from tests.sidecars.replication.hubs import ARGOCD, Hub, Pair, application, create, embedded, until
+from tests.simulation.world import WRITES
 
 SYNC = {"sync": {"revision": "v2"}}
 
 
 async def web(store: EmbeddedStore) -> Object:
     return await store.get(APPLICATIONS, name="web", namespace="agent-a")
+
+
+def owned(owner: Object) -> Object:
+    body = application("web")
+    identity = {"kind": "ApplicationSet", "name": "set", "uid": owner["metadata"]["uid"]}
+    body["metadata"]["ownerReferences"] = [{"apiVersion": names.API_VERSION, **identity}]
+    return body
 
 
 async def test_a_promotion_begins_what_the_primary_had_begun_and_nothing_twice() -> None:
@@ -49,16 +58,7 @@ async def test_a_promotion_begins_what_the_primary_had_begun_and_nothing_twice()
 async def test_an_application_s_owner_is_the_set_of_that_name_here() -> None:
     one, two = embedded(), embedded()
     owner = await create(one, APPLICATION_SETS, {"metadata": {"name": "set"}, "spec": {}, "status": {"a": 1}})
-    body = application("web")
-    body["metadata"]["ownerReferences"] = [
-        {
-            "apiVersion": names.API_VERSION,
-            "kind": "ApplicationSet",
-            "name": "set",
-            "uid": owner["metadata"]["uid"],
-        }
-    ]
-    await create(one, APPLICATIONS, body, namespace="agent-a")
+    await create(one, APPLICATIONS, owned(owner), namespace="agent-a")
     await one.replace(APPLICATION_SETS, {**owner, "status": {"resources": []}}, subresource="status")
     async with Pair(Hub(one), Hub(two)).running() as pair:
         await pair.equal()
@@ -70,6 +70,57 @@ async def test_an_application_s_owner_is_the_set_of_that_name_here() -> None:
         await until(lambda: pair.source.last_sequence == 1)
         await pair.equal()
         assert await queries.find(two, APPLICATION_SETS, name="set", namespace=ARGOCD) is None
+
+
+class Trouble:
+    """An API server that does not answer for some writes of one object; those that it took are noted."""
+
+    def __init__(self, name: str, *, times: int) -> None:
+        self._name, self._left = name, times
+        self.taken: list[tuple[str, str]] = []
+
+    async def __call__(self, call: Call) -> None:
+        if call.verb not in WRITES:
+            return
+        if call.phase is Phase.AFTER:
+            self.taken.append((call.verb, call.name))
+        elif call.name == self._name and self._left:
+            self._left -= 1
+            raise UnavailableError("etcd is away")
+
+
+async def test_an_application_waits_for_its_set_that_is_still_being_written() -> None:
+    one, two = embedded(), embedded()
+    owner = await create(one, APPLICATION_SETS, {"metadata": {"name": "set"}, "spec": {}})
+    await create(one, APPLICATIONS, owned(owner), namespace="agent-a")
+    two.hooks.faults = trouble = Trouble("set", times=3)
+    async with Pair(Hub(one), Hub(two)).running() as pair:
+        await pair.equal()
+        written = [write for write in trouble.taken if write[1] in {"set", "web"}]
+        assert written == [("create", "set"), ("create", "web")]  # never without its owner
+        here = await two.get(APPLICATION_SETS, name="set", namespace=ARGOCD)
+        (reference,) = (await web(two))["metadata"]["ownerReferences"]
+        assert reference["uid"] == here["metadata"]["uid"]
+
+
+async def test_a_set_goes_after_its_applications_were_told_apart_from_it() -> None:
+    """Or a garbage collector would take those that stay."""
+    one, two = embedded(), embedded()
+    owner = await create(one, APPLICATION_SETS, {"metadata": {"name": "set"}, "spec": {}})
+    await create(one, APPLICATIONS, owned(owner), namespace="agent-a")
+    async with Pair(Hub(one), Hub(two)).running() as pair:
+        await pair.equal()
+        two.hooks.faults = trouble = Trouble("web", times=3)
+        there = await web(one)
+        del there["metadata"]["ownerReferences"]
+        await one.replace(APPLICATIONS, there)
+        await one.delete(APPLICATION_SETS, name="set", namespace=ARGOCD)
+        await until(lambda: pair.source.last_sequence == 2)
+        await pair.equal()
+        assert [write for write in trouble.taken if write[1] in {"set", "web"}] == [
+            ("replace", "web"),
+            ("delete", "set"),
+        ]
 
 
 async def test_gone_takes_the_finalizers_away_first_so_that_nothing_cascades() -> None:

@@ -13,8 +13,6 @@ from kube.embedded import Call, Phase
 from kube.errors import ForbiddenError, InvalidError, UnavailableError
 from kube.resources import APPLICATIONS, CONFIG_MAPS
 from sidecars.delivery.timing import Backoff
-from sidecars.principal.roles.active import ActivePrincipal
-from sidecars.principal.roles.held import HeldObjects
 from sidecars.replication.control.settings import RestartPolicy
 from sidecars.replication.control.status import status
 from sidecars.replication.primary import source
@@ -25,16 +23,10 @@ from tests.sidecars.processes import PATIENCE
 from tests.sidecars.replication.hubs import Hub, Pair, application, create, embedded
 from tests.sidecars.replication.hubs import until as eventually
 from tests.sidecars.replication.paired_principals import JO, FencedStore, Region, following, regions
+from tests.sidecars.replication.step_store import compared, held_objects
 from tiphys.errors import CallError
 
 AGENT = "agent-a"
-
-
-def held_objects(region: Region) -> HeldObjects:
-    active = region.controller.role.active
-    assert isinstance(active, ActivePrincipal)
-    assert active.principal is not None
-    return active.principal.held
 
 
 async def test_a_peer_that_turns_us_away_and_is_active_is_still_active() -> None:
@@ -117,10 +109,6 @@ async def stopped_behind_its_back(one: Region, two: Region) -> None:
     await two.stop()
     await two.start()
     await two.until("disconnected")
-
-
-async def compared(region: Region) -> None:
-    await eventually(lambda: region.controller.role.replica.progress().is_complete)
 
 
 async def test_a_replica_that_restarts_without_its_primary_is_promoted_without_force() -> None:

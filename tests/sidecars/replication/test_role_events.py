@@ -7,6 +7,7 @@ import pytest
 from argocd import names
 from kube.embedded import EmbeddedStore
 from kube.resources import APP_PROJECTS, EVENTS
+from sidecars.replication.control import fence
 from tests.sidecars.pair_in_memory import ARGOCD, project, until
 from tests.sidecars.replication.paired_principals import JO, FencedStore, following, regions
 from tests.sidecars.replication.test_pair import eventually_replicating, switched
@@ -22,7 +23,8 @@ async def told(store: EmbeddedStore) -> list[tuple[str, str]]:
     return [(event["reason"], event["message"].partition(":")[0]) for event in events]
 
 
-async def test_every_change_of_role_is_an_event() -> None:
+async def test_every_change_of_role_is_an_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fence, "PROOF_SECONDS", 2.0)
     a, b = FencedStore(), FencedStore()
     async with regions(a, b) as (one, two):
         await following(one, two)
