@@ -16,7 +16,7 @@ class Right:
 
     verb: str
     resource: str
-    """plural.group"""
+    """plural.group, or plural.group/subresource"""
     namespace: str = ""
     name: str = ""
 
@@ -54,7 +54,8 @@ def _rights(rule: dict[str, Any], namespace: str) -> Iterator[Right]:
         for resource in rule["resources"]:
             for verb in rule["verbs"]:
                 for name in rule.get("resourceNames") or [""]:
-                    yield Right(verb, f"{resource}.{group}".rstrip("."), namespace, name)
+                    plural, slash, part = resource.partition("/")
+                    yield Right(verb, f"{plural}.{group}".rstrip(".") + slash + part, namespace, name)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Copies of a primary's objects on its standby."""
 
+import json
 from base64 import b64encode
 from typing import Any
 
@@ -135,10 +136,12 @@ def test_owners_are_those_of_the_same_name_here_and_none_where_there_is_none() -
 def test_a_cluster_s_token_is_left_out(config: bytes, kept: bytes) -> None:
     labels = {names.SECRET_TYPE: names.SECRET_TYPE_CLUSTER, names.AGENT_NAME: "agent-a"}
     data = {"config": b64encode(config).decode(), "name": "YQ=="}
-    copy = replicated_copy(
-        {"metadata": {"name": "c", "labels": labels, "uid": "u"}, "data": data, "type": "Opaque"}
-    )
+    # Whoever applied the Secret by kubectl has left it there once more.
+    annotations = {names.LAST_APPLIED: json.dumps({"data": data}), "note": "kept"}
+    metadata = {"name": "c", "labels": labels, "uid": "u", "annotations": annotations}
+    copy = replicated_copy({"metadata": metadata, "data": data, "type": "Opaque"})
     assert copy["data"] == {"config": b64encode(kept).decode(), "name": "YQ=="}
+    assert copy["metadata"]["annotations"] == {"note": "kept", names.SOURCE_UID: "u"}
 
 
 @pytest.mark.parametrize(
