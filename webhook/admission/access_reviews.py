@@ -9,7 +9,9 @@ import asyncio
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
+from typing import Any
 
 import orjson
 
@@ -45,6 +47,7 @@ IN_CLUSTER_URLS = frozenset(f"https://{host}{port}" for host in _HOSTS for port 
 
 Account = tuple[str, str]
 """Namespace and name; without a namespace that of every namespace."""
+Asking = Callable[[], Coroutine[Any, Any, list[Judgement]]]
 
 
 class AccessReviews:
@@ -58,8 +61,8 @@ class AccessReviews:
         self._clock = clock
         self._answers: OrderedDict[bytes, tuple[float, bool]] = OrderedDict()
 
-    def check(self, case: Case) -> Awaitable[list[Judgement]] | None:
-        """None where there is nothing to ask: no account is named anew, or Argo CD itself writes."""
+    def check(self, case: Case) -> Asking | None:
+        """What asks; None where there is nothing to ask: no account is named anew, or Argo CD itself writes."""
         if (
             case.kind is not Kind.PROJECT
             or case.operation is Operation.DELETE
@@ -68,7 +71,7 @@ class AccessReviews:
             return None
         before = {entry[:3] for entry in entries_of(case.old)}
         entries = self._means_here([entry for entry in entries_of(case.object) if entry[:3] not in before])
-        return self._judge(case, entries) if entries else None
+        return partial(self._judge, case, entries) if entries else None
 
     def _means_here(self, entries: list[ServiceAccountEntry]) -> list[ServiceAccountEntry]:
         servers = dict.fromkeys(entry.server for entry in entries)

@@ -4,7 +4,7 @@ Pure but for the access review that `impersonation.check-writer` asks for: then 
 """
 
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from datetime import date
 from typing import Any, Protocol
 
@@ -17,7 +17,7 @@ from argocd.engine.judge import Judgement, costs_too_much, judge, weigh
 from argocd.judging.case import Action, Case, Finding, Kind, Operation, Surroundings, User, kind_of
 from argocd.judging.writers import is_kubernetes_cleaning_up
 from argocd.tracking import completion as tracking_completion
-from webhook.admission.access_reviews import AccessReviews, unchecked
+from webhook.admission.access_reviews import AccessReviews, Asking, unchecked
 from webhook.admission.cluster_state import Snapshot
 from webhook.admission.messages import denial, warnings
 from webhook.admission.review import PASSED, UNREAD_RULE, Review, ReviewAnswer
@@ -63,7 +63,7 @@ class Decisions:
         self._access_reviews = access_reviews
         self._today = today
 
-    def validate(self, review: Review) -> ReviewAnswer | Awaitable[ReviewAnswer]:
+    def validate(self, review: Review) -> ReviewAnswer | Coroutine[Any, Any, ReviewAnswer]:
         if review.unread:
             return self._validate_unread(review)
         case = case_of(review, self._state.snapshot.surroundings)
@@ -74,7 +74,7 @@ class Decisions:
         if self._access_reviews is not None and case.surroundings.configuration.impersonation.check_writer:
             try:
                 with self._budget(case):
-                    asking = self._access_reviews.check(case)
+                    ask = self._access_reviews.check(case)
             except BudgetExceededError:
                 return _verdict(
                     review,
@@ -84,8 +84,8 @@ class Decisions:
                     ],
                     pages_url=pages_url,
                 )
-            if asking is not None:
-                return self._validate_when_asked(review, case, judgements, asking)
+            if ask is not None:
+                return self._validate_when_asked(review, case, judgements, ask)
         return _verdict(review, judgements, pages_url=pages_url)
 
     @staticmethod
@@ -116,9 +116,9 @@ class Decisions:
         )
 
     async def _validate_when_asked(
-        self, review: Review, case: Case, judgements: list[Judgement], asking: Awaitable[list[Judgement]]
+        self, review: Review, case: Case, judgements: list[Judgement], ask: Asking
     ) -> ReviewAnswer:
-        answers = weigh(await asking, case, today=self._today())
+        answers = weigh(await ask(), case, today=self._today())
         return _verdict(review, [*judgements, *answers], pages_url=case.surroundings.configuration.pages.url)
 
     def mutate(self, review: Review) -> ReviewAnswer:

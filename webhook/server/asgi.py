@@ -8,7 +8,8 @@ import asyncio
 import re
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -35,6 +36,7 @@ from webhook.server.fairness import (
     BodiesFullError,
     Body,
     BodyBudget,
+    Shares,
     Turns,
     WorkClock,
     address_of,
@@ -61,7 +63,7 @@ _NO_HEADERS: tuple[tuple[bytes, bytes], ...] = ()
 class Endpoint:
     """`decide` may answer at once or be awaited; `patches` is false for a validating endpoint."""
 
-    decide: Callable[[Review], ReviewAnswer | Awaitable[ReviewAnswer]]
+    decide: Callable[[Review], ReviewAnswer | Coroutine[Any, Any, ReviewAnswer]]
     patches: bool
 
 
@@ -115,6 +117,7 @@ class ReviewApp:
         self.state = WorkerPhase.SERVING
         self._bodies = BodyBudget()
         self._turns = Turns()
+        self._shares = Shares()
         self._work_clock = WorkClock()
         self._reloading: asyncio.Task[None] | None = None
 
@@ -190,8 +193,10 @@ class ReviewApp:
                 finally:
                     turns.worked(sent, self._work_clock.since(started), given=given)
                 if not isinstance(answer, ReviewAnswer):
-                    async with _deadline(scope, begin) as body.waiting:
-                        answer = await answer
+                    # Closed where its turn has not come in time.
+                    with closing(answer) as asking:
+                        async with _deadline(scope, begin) as body.waiting, self._shares.share(address):
+                            answer = await asking
                 told = encode(review.uid, answer, patches=endpoint.patches)
             except ReviewError as error:
                 raise _RefusedError(error.status, str(error)) from error

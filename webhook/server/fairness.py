@@ -18,7 +18,8 @@ import asyncio
 import ipaddress
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any, Self
 
 BODY_BYTES = 24 * (1 << 20)
@@ -28,10 +29,10 @@ UNCOUNTED_BYTES = 16 * 1024
 """A declared body of this size is not counted, and a usual review is smaller: as many as a worker has connections are
 8 MiB, which are there besides the budget."""
 
-CHEAP_SECONDS = 0.02
-"""Of the processor: ten times what most reviews take."""
+CHEAP_SECONDS = 0.01
+"""Of the processor: five times what most reviews take. A crowd of cheap ones goes in one turn of the loop."""
 LONG_SECONDS = 0.005
-"""After work of this length others may have come."""
+"""After work of this length others may have come; as much may be charged too much."""
 HALF_LIFE_SECONDS = 30.0
 """In which a past cost counts for half: after a second's work an address waits behind others for minutes."""
 REMEMBERED = 1024
@@ -40,6 +41,9 @@ SIZE_BITS = 4
 """Bodies of up to 2, 32 and 512 KiB, and larger ones."""
 LOOKS = 4
 """Turns of the loop from a packet on the wire to the review in it: a reading and three wakings."""
+
+ASKING = 8
+"""Decisions of one address that an API server is asked about at a time: all of a worker have 64 calls to it together."""
 
 REST = 2
 """For each second that the costly lane has worked while several want it."""
@@ -129,6 +133,26 @@ class Body:
     def __exit__(self, *_: object) -> None:
         if self.size:
             self._budget.release(self)
+
+
+class Shares:
+    """So many at a time of each address; its others wait for these, and nobody else does."""
+
+    def __init__(self, each: int = ASKING) -> None:
+        self._each = each
+        self._places: dict[str, asyncio.Semaphore] = {}
+        self._under_way: Counter[str] = Counter()
+
+    @asynccontextmanager
+    async def share(self, address: str) -> AsyncIterator[None]:
+        self._under_way[address] += 1
+        try:
+            async with self._places.setdefault(address, asyncio.Semaphore(self._each)):
+                yield
+        finally:
+            self._under_way[address] -= 1
+            if not self._under_way[address]:
+                del self._under_way[address], self._places[address]
 
 
 class WorkClock:

@@ -100,6 +100,15 @@ def proportional_kibibytes(pid: int) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
 
 
+def ran_and_waited(pids: list[int]) -> tuple[float, float]:
+    """Seconds that processes had of a processor, and that they were ready and other programs had it."""
+    ran = waited = 0
+    for pid in pids:
+        nanoseconds = Path(f"/proc/{pid}/schedstat").read_text().split()
+        ran, waited = ran + int(nanoseconds[0]), waited + int(nanoseconds[1])
+    return ran / 1e9, waited / 1e9
+
+
 @contextmanager
 def strangers(guard: Guard, done: dict[str, int]) -> Iterator[None]:
     ports = (str(guard.port), str(guard.probes), str(guard.pages))
@@ -178,9 +187,13 @@ def test_projects_are_applied_while_strangers_do_their_worst(
     begin = durations(cluster)
     applied(guard, "calm")
     calm = durations(cluster)
+    assert guard.process is not None
+    webhook = family(guard.process.pid)
+    before = ran_and_waited(webhook)
     with watch.watching(), strangers(guard, done):
         applied(guard, "stormy")
     stormy = durations(cluster)
+    ran, waited = (later - earlier for later, earlier in zip(ran_and_waited(webhook), before, strict=True))
     deployment = yaml.safe_load((ROOT / "manifests/base/webhook/deployment.yaml").read_text())
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     limit = int(container["resources"]["limits"]["memory"].removesuffix("Gi")) * 1024
@@ -189,7 +202,8 @@ def test_projects_are_applied_while_strangers_do_their_worst(
             f"\np50 and p99 of the API server's calls, calm:"
             f" {quantile(begin, calm, 0.5) * 1000:.0f} and {quantile(begin, calm, 0.99) * 1000:.0f} ms;"
             f" among strangers: {quantile(calm, stormy, 0.5) * 1000:.0f}"
-            f" and {quantile(calm, stormy, 0.99) * 1000:.0f} ms; memory {watch.most_mebibytes:.0f} of {limit} MiB;"
+            f" and {quantile(calm, stormy, 0.99) * 1000:.0f} ms, while the webhook ran for {ran:.1f} s"
+            f" and waited for a processor for {waited:.1f} s; memory {watch.most_mebibytes:.0f} of {limit} MiB;"
             f" {watch.probes} probes, {watch.worst_row} unanswered in a row at most; {done}\n"
         )
     assert min(done.values()) > 0

@@ -52,6 +52,19 @@ async def test_a_costly_crowd_lets_the_cheap_go_before_all_but_one(bench: Bench)
     assert len(order) == 9
 
 
+async def test_a_known_crowd_that_takes_hundredths_of_a_second_each_goes_one_at_a_time(bench: Bench) -> None:
+    names = [f"stranger-{number}" for number in range(8)]
+    await all_done(bench, *(asyncio.create_task(bench.work(name, 0.012)) for name in names))
+    async with asyncio.timeout(30):
+        while bench.turns.must_wait(bench.turns.sent(names[0], 1000)):  # noqa: ASYNC110 - nobody tells when it has rested
+            await asyncio.sleep(0)
+    bench.order.clear()
+    crowd = [asyncio.create_task(bench.work(name, 0.012)) for name in names]
+    await asyncio.sleep(0)
+    late = asyncio.create_task(bench.work("api-server", 0.001))
+    assert (await all_done(bench, late, *crowd)).index("api-server") == 1
+
+
 async def test_who_has_used_the_lane_less_goes_first_and_newcomers_in_turns_with_them(bench: Bench) -> None:
     """Neither is kept back: not an API server that has just started, nor one whose reviews are known to be costly."""
     for address, cost in (("dear", 0.06), ("less", 0.03)):
