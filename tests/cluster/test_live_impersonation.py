@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from kube.live import LiveStore
-from kube.resources import CONFIG_MAPS
+from kube.resources import APPLICATIONS, CONFIG_MAPS
 from kube.store import Object
 from scripts.cluster.api import RefusedError
 from scripts.cluster.controlplane import Cluster
 from scripts.cluster.testing import Clusters, Kubectl
 from tests.cluster.live_scene import Live, live
 from tests.cluster.sidecar_ends import PATIENCE, Ends
-from tests.sidecars.pair_in_memory import project
+from tests.sidecars.pair_in_memory import application, project
 from tests.webhook.conftest import ROOT
 
 DEPLOYER = "system:serviceaccount:shop:deployer"
@@ -78,6 +78,15 @@ async def test_kubectl_acts_as_the_account_of_the_project_and_as_nobody_else(
         listed = await kubectl("get", "configmaps", "-o", "name")
         assert listed.stdout.split() == ["configmap/mine"], listed.stderr
 
+        await others(at)
+        listed = await kubectl("get", "configmaps", "-o", "name", "--chunk-size=1")
+        assert listed.stdout.split() == ["configmap/mine"], listed.stderr
+        for pages in ("--chunk-size=1", "--chunk-size=500"):
+            refused = await kubectl("get", "configmaps", "-l", "of=other", pages)
+            assert "(Forbidden)" in refused.stderr, "by a Status, and before the first page"
+            assert f"name other accounts than {DEPLOYER}" in refused.stderr
+            assert (refused.returncode != 0, refused.stdout) == (True, "")
+
         for account in ("system:serviceaccount:kube-system:admin", "system:admin", "kubernetes-admin"):
             refused = await kubectl("get", "configmap", "mine", account=account)
             assert refused.returncode != 0
@@ -99,6 +108,18 @@ async def test_kubectl_acts_as_the_account_of_the_project_and_as_nobody_else(
             and event["annotations"]["authorization.k8s.io/decision"] == "allow"
         }
         assert verbs == {"get", "list", "patch"}
+
+
+async def others(at: Live) -> None:
+    """Objects of an Application whose destination has no account."""
+    other = application("other")
+    other["spec"]["destination"]["namespace"] = "elsewhere"
+    await at.ends.create_on_hub(other, resource=APPLICATIONS)
+    await at.ends.on_workload(lambda there: "other" in there, resource=APPLICATIONS)
+    for number in range(3):
+        made = at.tracked(CONFIG_MAPS, f"other-{number}", app="other")
+        made["metadata"]["labels"] = {"of": "other"}
+        await at.create(CONFIG_MAPS, made)
 
 
 async def as_impersonator(ends: Ends, cluster: Cluster, entry: Object, *, folder: Path) -> LiveStore:
