@@ -14,6 +14,7 @@ from sidecars.wire.tls import channel_credentials
 from tiphys.errors import CallError, SurroundingsError
 
 SERVICE = "tiphysha.HaControl"
+STATUS_SECONDS = 10.0
 # A promotion stops writes, flips the fence and starts to serve.
 ANSWER_SECONDS = 90.0
 # Longer than all that the principal waits for, one after the other: another change of role, agents' last words, the
@@ -26,10 +27,6 @@ _REFUSED = {
     grpc.StatusCode.PERMISSION_DENIED,
     grpc.StatusCode.UNAUTHENTICATED,
 }
-
-
-# The principal's own words, not those of a connection.
-_ANSWERS = {*_REFUSED, grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL}
 
 
 class HaRefusedError(CallError):
@@ -52,9 +49,8 @@ class HaClient:
     material: Material | None = None
 
     async def status(self) -> dict[str, Any]:
-        reply = hacontrol_pb2.StatusReply.FromString(
-            await self._call("Status", hacontrol_pb2.StatusRequest(), seconds=10.0)
-        )
+        async with self._channel() as channel:
+            reply = hacontrol_pb2.StatusReply.FromString(await self._asked(channel))
         told: dict[str, Any] = json.loads(reply.json)
         return told
 
@@ -86,30 +82,37 @@ class HaClient:
                     begun = not dry_run
                     yield hacontrol_pb2.SwitchoverStep.FromString(raw).text
             except aio.AioRpcError as error:
-                if begun and error.code() not in _ANSWERS:
-                    raise HaUnknownError(
-                        f"the connection is lost ({error.details() or error.code().name}), and the switchover goes on"
-                        " without it: look at `tiphys ha status` on both sides"
-                    ) from error
-                raise _error(error, address=self.address) from error
+                raise _error(error, address=self.address, begun=begun) from error
 
     def _channel(self) -> Any:
         if self.material is None:
             return aio.insecure_channel(self.address)
         return aio.secure_channel(self.address, channel_credentials(self.material))
 
-    async def _call(self, name: str, request: Any, *, seconds: float = ANSWER_SECONDS) -> bytes:
+    async def _asked(self, channel: Any) -> bytes:
+        """Changes nothing, whatever becomes of the answer."""
+        try:
+            raw: bytes = await channel.unary_unary(f"/{SERVICE}/Status")(
+                hacontrol_pb2.StatusRequest().SerializeToString(), timeout=STATUS_SECONDS
+            )
+        except aio.AioRpcError as error:
+            raise _error(error, address=self.address, begun=False) from error
+        return raw
+
+    async def _call(self, name: str, request: Any) -> bytes:
+        """It is asked first: once the principal answers, a change whose answer is lost may have happened."""
         async with self._channel() as channel:
+            await self._asked(channel)
             try:
                 raw: bytes = await channel.unary_unary(f"/{SERVICE}/{name}")(
-                    request.SerializeToString(), timeout=seconds
+                    request.SerializeToString(), timeout=ANSWER_SECONDS
                 )
             except aio.AioRpcError as error:
-                raise _error(error, address=self.address) from error
+                raise _error(error, address=self.address, begun=True) from error
             return raw
 
 
-def _error(error: aio.AioRpcError, *, address: str) -> Exception:
+def _error(error: aio.AioRpcError, *, address: str, begun: bool) -> Exception:
     words = error.details() or error.code().name
     if error.code() in _REFUSED:
         return HaRefusedError(words)
@@ -117,6 +120,11 @@ def _error(error: aio.AioRpcError, *, address: str) -> Exception:
         return HaUnknownError(words)
     if error.code() is grpc.StatusCode.UNIMPLEMENTED:
         return CallError(f"{address} is no principal of ours: use argocd-agentctl ha there")
+    if begun:
+        return HaUnknownError(
+            f"the answer is lost ({words}), and what was asked may have happened, or goes on without it: look at"
+            " `tiphys ha status` on both sides"
+        )
     return SurroundingsError(
         f"the admin port {address} does not answer ({words}): run this in the principal's pod, or"
         " kubectl port-forward to its port 8405"

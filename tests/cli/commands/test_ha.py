@@ -40,6 +40,8 @@ CHANGING = (
     (r"(?<=sequence )\d+|(?<=compared )\d+|(?<=told )\d+|\d+ of \d+(?= in history)|(?<= at )\d+(?=, )", "N"),
     (r"\d+ events, (\d+ bytes, )?[\d.]+ s behind", "N behind"),
     (r"for about \d+ s", "for about N s"),
+    # How far the replica was when they met.
+    (r"(?<=the peer is )syncing(?=\))", "replicating"),
     # grpc's own words, which depend on what it tried last.
     (r"(UNAVAILABLE: |\()failed to connect[^)\n]*", r"\1…"),
 )
@@ -122,6 +124,7 @@ async def both_see_each_other(active: Region, standby: Region) -> None:
                 and standby.controller.report is not None
                 and active.controller.fence_report.stands
                 and standby.controller.fence_report.stands
+                and all(each.controller.role.held_record().peer for each in (active, standby))
             ):
                 return
             await active.controller.ask()

@@ -5,7 +5,13 @@ fresh proof, any other restart is not.
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
+
+from argocd import names
+from kube.resources import CONFIG_MAPS
 from scripts.ports import free_port
+from sidecars.replication.record import RecordChangedError
+from tests.sidecars.pair_in_memory import ARGOCD
 from tests.sidecars.replication.hubs import until
 from tests.sidecars.replication.paired_principals import FencedStore, Region, following, regions
 from tests.sidecars.replication.step_store import audit, record
@@ -44,3 +50,17 @@ async def test_whoever_is_alone_and_starts_again_waits_for_an_operator() -> None
         await one.start()
         await until(lambda: "whether the peer was promoted since is not known" in one.controller.role.reason)
         assert one.state == "recovering"
+
+
+async def test_whoever_finds_another_record_than_it_wrote_decides_anew() -> None:
+    """Of a replica that lost the Lease with its write on its way, or by hand."""
+    async with without_its_peer() as one:
+        held = await one.store.get(CONFIG_MAPS, name=names.HA_RECORD, namespace=ARGOCD)
+        await one.store.replace(CONFIG_MAPS, {**held, "data": {**held["data"], "role": "standby"}})
+        one.controller.peer_due.set()
+        with pytest.RaisesGroup(RecordChangedError, flatten_subgroups=True):
+            await one.until("disconnected")  # it ends, to be started again
+        await one.stop()
+        await one.start()
+        await one.until("disconnected")
+        assert record(one).role == "standby"

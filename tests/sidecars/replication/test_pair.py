@@ -127,6 +127,11 @@ async def test_a_killed_promotion_waits_and_never_serves() -> None:
         await one.start()
         await one.until("active")
         assert two.state == "recovering"
+        async with asyncio.timeout(PATIENCE):
+            while (view := await two.controller.ask()) is None or view.problem:  # noqa: ASYNC110 - of grpc
+                await asyncio.sleep(0.01)  # it may rest after a dial into the restart
+        with pytest.raises(CallError, match="the peer is active: this one follows it by itself"):
+            await two.controller.resume(JO)
         await two.controller.demote(JO)
         await two.until("replicating")
 
@@ -153,6 +158,10 @@ async def test_an_active_one_that_is_told_of_a_higher_epoch_steps_down() -> None
     a, b = FencedStore(), FencedStore()
     async with regions(a, b) as (one, two):
         await following(one, two)
+        # A higher epoch of another pair is nobody's word.
+        one.controller.something_heard.clear()
+        one.controller.heard(replace(two.controller.handshake, pair="another", epoch=99))
+        assert not one.controller.something_heard.is_set()
         # Promoted although the other serves: two actives, until the peer's own word arrives.
         assert await two.controller.promote(replace(JO, force=True, epoch=1)) == "active"
         await one.until("replicating")
