@@ -55,6 +55,46 @@ async def test_a_promotion_begins_what_the_primary_had_begun_and_nothing_twice()
         assert (again.operations, again.deletions) == (0, 0)
 
 
+async def test_a_promotion_leaves_an_operation_that_is_there_already() -> None:
+    one, two = embedded(), embedded()
+    await create(one, APPLICATIONS, application("web", operation=SYNC), namespace="agent-a")
+    async with Pair(Hub(one), Hub(two)).running() as pair:
+        await pair.equal()
+        await pair.follower.stop()
+        emergency = {"sync": {"revision": "by hand"}}
+        await two.replace(APPLICATIONS, {**await web(two), "operation": emergency})
+        counts = await pair.follower.adopt()
+        adopted = await web(two)
+        assert (counts.operations, adopted["operation"]) == (0, emergency)
+        assert PENDING_OPERATION not in adopted["metadata"]["annotations"]
+
+
+async def test_a_promotion_deletes_what_its_source_was_deleting_and_no_later_one_of_the_name() -> None:
+    one, two = embedded(), embedded()
+    leaving = application("leaving")
+    leaving["metadata"]["finalizers"] = [names.RESOURCES_FINALIZER]
+    await create(one, APPLICATIONS, leaving, namespace="agent-a")
+    await one.delete(APPLICATIONS, name="leaving", namespace="agent-a")
+    crossing: list[Object] = []
+
+    async def make_anew(call: Call) -> None:
+        """Somebody is faster than the promotion's deletion."""
+        if (call.verb, call.phase, crossing) == ("delete", Phase.BEFORE, []):
+            there = await two.get(APPLICATIONS, name="leaving", namespace="agent-a")
+            crossing.append(there)
+            await two.replace(APPLICATIONS, {**there, "metadata": {**there["metadata"], "finalizers": []}})
+            await two.delete(APPLICATIONS, name="leaving", namespace="agent-a")
+            crossing.append(await create(two, APPLICATIONS, application("leaving"), namespace="agent-a"))
+
+    async with Pair(Hub(one), Hub(two)).running() as pair:
+        await pair.equal()
+        await pair.follower.stop()
+        two.hooks.faults = make_anew
+        counts = await pair.follower.adopt()
+        assert counts.deletions == 0
+        assert await two.get(APPLICATIONS, name="leaving", namespace="agent-a") == crossing[-1]
+
+
 async def test_an_application_s_owner_is_the_set_of_that_name_here() -> None:
     one, two = embedded(), embedded()
     owner = await create(one, APPLICATION_SETS, {"metadata": {"name": "set"}, "spec": {}, "status": {"a": 1}})

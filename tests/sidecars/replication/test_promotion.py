@@ -178,6 +178,10 @@ async def test_dead_letters_since_the_last_comparison_speak_against_it_and_are_t
         told = status(two.controller)["replication"]
         assert (told["dead_letter_count"], len(told["dead_letters"])) == (250, 200)
         assert set(told["dead_letters"][0]) == {"kind", "namespace", "name", "reason"}
+        # The next process knows that something is left over, without knowing what.
+        await two.stop()
+        cursor = await b.get(CONFIG_MAPS, name=names.HA_CURSOR, namespace=ARGOCD)
+        assert cursor["data"]["whole"] == "false"
 
 
 async def test_a_dead_letter_that_nobody_wants_any_more_is_forgotten_once_all_is_equal() -> None:

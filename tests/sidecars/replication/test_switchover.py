@@ -216,3 +216,18 @@ async def test_of_several_replicas_the_peer_is_handed_over_to() -> None:
             await eventually(lambda: len(one.controller.role.source.replicas()) == 2)
             assert (await switched(one))[-1] == "the peer is active under epoch 2; this one follows"
             call.cancel()
+
+
+async def test_whoever_is_not_fenced_hands_over_nothing() -> None:
+    a, b = FencedStore(), FencedStore()
+    async with regions(a, b) as (one, two):
+        await following(one, two)
+        await eventually_replicating(one, two)
+        a.fenced = False
+        await one.controller.check_fence(seconds=0.0)
+        for dry_run in (True, False):
+            with pytest.raises(HaRefusedError, match="this cluster is not fenced"):
+                async for _ in operator(one).switchover(WORD, dry_run=dry_run):
+                    pass
+        assert one.state == "active"
+        assert "switchover begun" not in audit(one)
