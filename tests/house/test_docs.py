@@ -197,3 +197,17 @@ def test_every_test_that_a_page_names_is_there() -> None:
     }
     assert len(named) > 50
     assert [f"{page}: {path}" for page, path in sorted(named) if not (ROOT / path).is_file()] == []
+
+
+def test_every_line_of_the_threat_model_names_a_test_that_holds_it() -> None:
+    lines = [
+        line.strip("|").split("|")[-1]
+        for line in (ROOT / "docs/security.md").read_text().splitlines()
+        if line.startswith("|") and not line.startswith(("| who |", "|---"))
+    ]
+    assert len(lines) > 50
+    for held_by in lines:
+        paths = re.findall(r"`(tests/[\w/.]+\.py)`", held_by)
+        assert paths, held_by
+        for path in paths:
+            assert re.search(r"def test_|^TARGET", (ROOT / path).read_text(), re.MULTILINE), path
