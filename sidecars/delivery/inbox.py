@@ -43,8 +43,9 @@ class InboxLimits:
     # An API server that restarts is back within a minute or two. After this the peer's place for the event
     # is worth more than another try: comparison repairs what was given up.
     patience_seconds: float = 600.0
-    # In a row. Whoever tells so much that is refused for good gets one worker, which rests after each: the API
-    # server, which said no to all of them, is there for the others too.
+    # More than what was taken meanwhile, so that a good one now and then hides none. Whoever tells so much that is
+    # refused for good gets one worker, which rests after each: the API server, which said no to all of them, is there
+    # for the others too.
     refusals: int = 64
     refused_seconds: float = 0.01
     # A handler that crashes has a mistake, which seldom goes away.
@@ -298,7 +299,7 @@ class Inbox:
             except Exception as error:  # noqa: BLE001 - whatever a handler raises is judged, the line goes on
                 await self._failed(key, line, entry, error)
                 return
-            self._refused = 0
+            self._refused = max(self._refused - 1, 0)
             self._observer.handled(self.peer, entry.event, self._timing.monotonic() - entry.arrived)
         line.due = 0.0
         line.entries.remove(entry)
@@ -331,7 +332,7 @@ class Inbox:
             peer=self.peer, key=key, event=entry.event, reason=reason, error=error, attempts=entry.attempts
         )
         if reason is DeadLetterReason.REJECTED:
-            self._refused += 1
+            self._refused = min(self._refused + 1, 2 * self._limits.refusals)
             if self._refused > self._limits.refusals:
                 await asyncio.sleep(self._limits.refused_seconds)
         log_dead_letter(letter)

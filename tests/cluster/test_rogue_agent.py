@@ -27,7 +27,8 @@ from tests.cluster.test_sidecars_commands import ROOT, command
 from tests.sidecars.pair_in_memory import Hub, described, project
 
 REFUSED = 10_000
-HARM_SECONDS = 300.0
+# An agent whose events are refused is made to rest: ten thousand take minutes.
+HARM_SECONDS = 600.0
 MEBIBYTE = 1 << 20
 # For a process that works to get the processor again, on two cores that a dozen others want too.
 SCHEDULING = 0.05

@@ -146,6 +146,44 @@ def test_retries_end_as_a_dead_letter(make: Make) -> None:
     run(program())
 
 
+def test_whoever_is_refused_rests_also_where_every_tenth_event_is_taken(make: Make) -> None:
+    async def program() -> None:
+        limits = InboxLimits()
+        world = World(limits=limits)
+        began = world.time()
+        for number in range(1_000):
+            if number % 10:
+                world.plans[f"app-{number} 1"] = failing(InvalidError("no"))
+            await world.put(make(Message.SPEC_UPDATE, name=f"app-{number}"))
+        await world.settled()
+        assert len(world.letters) == 900
+        rests = len(world.letters) - len(world.applied) - limits.refusals
+        assert world.time() - began > 0.9 * rests * limits.refused_seconds
+
+    run(program())
+
+
+def test_whoever_was_refused_rests_no_longer_when_enough_was_taken(make: Make) -> None:
+    async def program() -> None:
+        limits = InboxLimits()
+        world = World(limits=limits)
+        for number in range(1_000):
+            world.plans[f"bad-{number} 1"] = failing(InvalidError("no"))
+            await world.put(make(Message.SPEC_UPDATE, name=f"bad-{number}"))
+        await world.settled()
+        for number in range(2 * limits.refusals):
+            await world.put(make(Message.SPEC_UPDATE, name=f"good-{number}"))
+        await world.settled()
+        began = world.time()
+        for number in range(limits.refusals):
+            world.plans[f"later-{number} 1"] = failing(InvalidError("no"))
+            await world.put(make(Message.SPEC_UPDATE, name=f"later-{number}"))
+        await world.settled()
+        assert world.time() == began
+
+    run(program())
+
+
 def test_what_can_never_be_applied_is_reported_once_and_acknowledged(make: Make) -> None:
     async def program() -> None:
         world = World()
