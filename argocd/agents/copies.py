@@ -38,6 +38,7 @@ _SIDES_OWN = frozenset({names.LAST_APPLIED, names.NOTIFIED})
 _CASCADING = frozenset({names.RESOURCES_FINALIZER, names.FOREGROUND_FINALIZER, names.BACKGROUND_FINALIZER})
 
 _TERMINATING = "Terminating"
+_ENDED = frozenset({"Succeeded", "Failed", "Error"})
 
 AGENT_ERROR = "AgentError"
 """The condition under which argocd-agent shows what went wrong at an agent."""
@@ -91,7 +92,7 @@ def application_updated(local: Object, copy: Object) -> dict[str, Any]:
     So do a refresh that the local controller has not answered yet and what notifications were sent.
     """
     result = _keeping(PASSING_ANNOTATIONS, local, updated(local, copy, content="spec"))
-    return _put(result, "operation", operation_to_use(local, copy))
+    return _with_operation(result, local, copy)
 
 
 def application_released(local: Object, gone: Object) -> dict[str, Any]:
@@ -103,6 +104,18 @@ def application_released(local: Object, gone: Object) -> dict[str, Any]:
         each for each in sequence(local, "metadata", "finalizers") if each in said or each not in _CASCADING
     ]
     return {**local, "metadata": _put(dict(mapping(local, "metadata")), "finalizers", kept or None)}
+
+
+def _with_operation(result: dict[str, Any], local: Object, incoming: Object) -> dict[str, Any]:
+    """A new one comes without the state of the last, as argocd-server gives it: the controller merges its own into what is
+    there, and would go on with the last one's dry run, resources and manifests.
+    """
+    operation = operation_to_use(local, incoming)
+    ended = text(local, "status", "operationState", "phase") in _ENDED
+    if ended and operation is not None and operation != value(local, "operation"):
+        result = {**result, "status": {**mapping(result, "status")}}
+        _put(result["status"], "operationState", None)
+    return _put(result, "operation", operation)
 
 
 def operation_to_use(local: Object, incoming: Object) -> Any:
@@ -183,7 +196,7 @@ def stamped(hub: Object | None, mirror: Object, *, now: datetime) -> dict[str, A
 
 def operation_applied(local: Object, incoming: Object) -> dict[str, Any]:
     """An autonomous agent's Application after its principal's word: an operation or a refresh, nothing else."""
-    result = _put(dict(local), "operation", operation_to_use(local, incoming))
+    result = _with_operation(dict(local), local, incoming)
     if asked := requests_on(incoming):
         annotations = {**mapping(local, "metadata", "annotations"), **asked}
         result["metadata"] = {**mapping(local, "metadata"), "annotations": annotations}

@@ -227,7 +227,7 @@ def restored(copy: Object, lost: Object, action: OnRecreate) -> Object:
     While it has the state of an operation Argo CD does not sync the same revision by itself once more.
     """
     kept = {key: lost[key] for key in ("status", "operation") if lost.get(key) is not None}
-    if action is OnRecreate.CLEAR_STATUS and "status" in kept:
+    if action is not OnRecreate.IGNORE and "status" in kept:
         kept["status"] = {key: part for key, part in kept["status"].items() if key != "operationState"}
     if action is OnRecreate.RESYNC:
         kept["operation"] = {"sync": {}}

@@ -4,7 +4,6 @@ import asyncio
 from collections import Counter
 
 from argocd import names
-from argocd.reading import value
 from kube.errors import ApiError, NotFoundError
 from kube.resources import APPLICATIONS
 from kube.store import Store, WatchEventKind
@@ -54,15 +53,15 @@ class ApplicationController:
                 await store.replace(APPLICATIONS, there)
             return
         identity = operation["info"][0]["value"]
-        state = value(there, "status", "operationState") or {}
-        if identity not in state.get("seen", []):
+        status = there.get("status") or {}
+        seen, state = status.get("seen", []), {"phase": "Succeeded", "operation": operation}
+        if identity not in seen:
             # Taken off and noted in one write, as a controller does: a lost answer is found out here.
-            state = {"phase": "Succeeded", "operation": operation, "seen": [*state.get("seen", []), identity]}
-            there["status"] = {**(there.get("status") or {}), "operationState": state}
+            there["status"] = {**status, "seen": [*seen, identity], "operationState": state}
             self._world.note(f"{name} runs {identity}")
         else:
             self._runs[identity] += 1  # a second time
-            there["status"] = {**there["status"], "operationState": {**state, "phase": "Repeated"}}
+            there["status"] = {**status, "operationState": {**state, "phase": "Repeated"}}
         await store.replace(APPLICATIONS, there)
 
     def violations(self) -> list[str]:

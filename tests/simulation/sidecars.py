@@ -268,9 +268,7 @@ class Sidecars:
 
     def _seen(self, applications: dict[str, Object]) -> list[str]:
         return [
-            identity
-            for item in applications.values()
-            for identity in value(item, "status", "operationState", "seen") or []
+            identity for item in applications.values() for identity in value(item, "status", "seen") or []
         ]
 
     async def _all(self, where: str, resource: Resource, namespace: str) -> dict[str, Object]:

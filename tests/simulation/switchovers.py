@@ -46,7 +46,7 @@ class Switchovers(Promotions):
             identity
             for agent in AGENTS
             for item in self.applications(agent).values()
-            for identity in value(item, "status", "operationState", "seen") or []
+            for identity in value(item, "status", "seen") or []
         }
         return [
             f"{'/'.join(key)} never ran {identity}"

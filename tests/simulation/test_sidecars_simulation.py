@@ -52,4 +52,4 @@ def test_without_knowing_what_the_agent_has_had_operations_are_lost(
 ) -> None:
     monkeypatch.setattr("sidecars.principal.operations.Operations.is_pending", lambda *_args, **_named: False)
     with pytest.raises(AssertionError, match=r"never ran|ran again|instead of"):
-        simulate_several(range(20, 80))
+        simulate_several(range(80, 140))

@@ -211,6 +211,20 @@ def test_an_operation_is_taken_unless_one_is_being_ended(here: Any, told: Any, u
     assert operation_applied(here, told).get("operation") == used
 
 
+@pytest.mark.parametrize("give", [application_updated, operation_applied])
+def test_a_new_operation_begins_without_the_state_of_the_last(give: Any) -> None:
+    done = {"phase": "Succeeded", "operation": OTHER}
+    here = application(status={"sync": "s", "operationState": done})
+    given = give(here, application(operation=SYNC))
+    assert (given["operation"], given["status"]) == (SYNC, {"sync": "s"})
+    assert give(given, application(operation=SYNC)) == given
+
+    assert give(here, application())["status"] == here["status"]
+    under_way = application(operation=SYNC, status={"operationState": {"phase": "Running"}})
+    for told in (SYNC, OTHER):
+        assert give(under_way, application(operation=told))["status"] == under_way["status"]
+
+
 def test_of_a_status_only_status_operation_and_refresh_count() -> None:
     asked = annotated(note="x", refresh="hard", hydrate="normal", sets="true")
     hub = application(metadata=asked, operation=SYNC)

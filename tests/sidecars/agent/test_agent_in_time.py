@@ -116,7 +116,7 @@ CLEARED: Object = {"history": [{"id": 0}]}
     [
         (OnRecreate.IGNORE, STATUS, None),
         (OnRecreate.CLEAR_STATUS, CLEARED, None),
-        (OnRecreate.RESYNC, STATUS, {"sync": {}}),
+        (OnRecreate.RESYNC, CLEARED, {"sync": {}}),
     ],
 )
 def test_an_application_that_somebody_deleted_comes_back_as_the_flag_says(
