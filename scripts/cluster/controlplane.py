@@ -156,10 +156,14 @@ class Cluster:
     def log(self, name: str = API_SERVER) -> str:
         return self.processes.log(name).read_text(errors="replace")
 
-    def audited(self) -> list[dict[str, Any]]:
-        """What the policy writes down, oldest first; an event stands there a moment after its answer."""
-        whole, _, _ = (self.folder / AUDIT_LOG).read_text().rpartition("\n")  # the last may be half written
-        return [json.loads(line) for line in whole.splitlines()]
+    def audited(self, *, since: int = 0) -> list[dict[str, Any]]:
+        """What the policy writes down, oldest first, without so many; an event stands there a moment after its answer."""
+        whole, _, _ = (self.folder / AUDIT_LOG).read_bytes().rpartition(b"\n")  # the last may be half written
+        return [json.loads(line) for line in whole.splitlines()[since:]]
+
+    def audit_count(self) -> int:
+        """Of the events that stand there now."""
+        return (self.folder / AUDIT_LOG).read_bytes().count(b"\n")
 
     # Who calls.
 

@@ -68,7 +68,7 @@ def called(cluster: Cluster, user: str, *, since: int) -> Calls:
     """`since` is how many lines the log had before."""
     made: set[Right] = set()
     refused: set[Right] = set()
-    for event in cluster.audited()[since:]:
+    for event in cluster.audited(since=since):
         if event["user"]["username"] != user or "objectRef" not in event:
             continue  # discovery and health need no role
         about = event["objectRef"]

@@ -110,7 +110,7 @@ class Recording:
     since: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.since = len(self.cluster.audited())
+        self.since = self.cluster.audit_count()
 
     @property
     def namespace(self) -> str:

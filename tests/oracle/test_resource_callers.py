@@ -45,8 +45,8 @@ ELSEWHERE = {
     "e2e-rp-self-registered": "tests/sidecars/proxies/test_proxy_tokens.py and test_cluster_secrets.py",
     "e2e-redis-tree": "tests/cluster/argocd/test_live_objects.py",
     "e2e-redis-push": "tests/sidecars/proxies/redis/test_through_agents.py",
-    "e2e-logs": "tests/cluster/argocd/test_pods.py",
-    "e2e-terminal": "tests/cluster/argocd/test_pods.py",
+    "e2e-logs": "tests/cluster/argocd/test_live_objects.py: logs",
+    "e2e-terminal": "tests/cluster/argocd/test_live_objects.py: a terminal",
     "e2e-tracking": "tests/sidecars/proxies/test_argocd_cm.py",
 }
 """Where a case needs more than a port: the test that has it."""

@@ -67,7 +67,6 @@ class ArgoCd:
     ) -> None:
         """`redis_words`: what else redis-server is told."""
         self.cluster = cluster
-        self.folder = cluster.folder / "argo-cd"
         self.seconds: dict[str, float] = {}
         """What each step of the start took."""
         self.server = ""
@@ -104,6 +103,10 @@ class ArgoCd:
             with self._timed("login"):
                 self.log_in()
         return self
+
+    @property
+    def folder(self) -> Path:
+        return self.cluster.folder / "argo-cd"
 
     @property
     def password_file(self) -> Path:

@@ -1,6 +1,7 @@
 """A hub whose Argo CD deploys nothing itself, a workload cluster whose Argo CD does, and the sidecars between them."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +60,7 @@ def writes(cluster: Cluster, *, since: int) -> list[tuple[str, str]]:
     """Who wrote how to Applications and projects, from the audit log's line `since` on."""
     return [
         (event["user"]["username"].rpartition(":")[2], event["verb"])
-        for event in cluster.audited()[since:]
+        for event in cluster.audited(since=since)
         if event["verb"] in WRITES and event.get("objectRef", {}).get("apiGroup") == "argoproj.io"
     ]
 
@@ -70,20 +71,23 @@ def started_fleet(
 ) -> Iterator[Fleet]:
     """With `guarded` the webhook enforces on both clusters, and on the hub its rules see the agent's Applications."""
     with ExitStack() as stack:
-        hub = ArgoCd(
-            stack.enter_context(Cluster(name="hub", binaries=binaries)),
-            programs=programs,
-            components=(Component.SERVER, Component.REPO_SERVER),
-            application_namespaces=(AGENT,),
-        ).start()
-        workload = ArgoCd(
-            stack.enter_context(Cluster(name="workload", binaries=binaries)),
-            programs=programs,
-            components=(Component.REPO_SERVER, Component.CONTROLLER),
-            resync_seconds=RESYNC_SECONDS,
-        ).start()
-        for argo_cd, overlay in ((hub, "control-plane"), (workload, f"workload-{mode}")):
-            argo_cd.cluster.kubectl("apply", "--server-side", "-k", str(MANIFESTS / overlay))
+        hub, workload = stack.enter_context(
+            started_ends(
+                ArgoCd(
+                    Cluster(name="hub", binaries=binaries),
+                    programs=programs,
+                    components=(Component.SERVER, Component.REPO_SERVER),
+                    application_namespaces=(AGENT,),
+                ),
+                ArgoCd(
+                    Cluster(name="workload", binaries=binaries),
+                    programs=programs,
+                    components=(Component.REPO_SERVER, Component.CONTROLLER),
+                    resync_seconds=RESYNC_SECONDS,
+                ),
+                mode=mode,
+            )
+        )
         certificates(hub.cluster, workload.cluster, folder=folder)
         if guarded:
             stack.enter_context(guard(hub.cluster, applications=AGENT))
@@ -94,6 +98,23 @@ def started_fleet(
         dialling = ("--agent-mode", mode.value, "--server-address", "localhost", "--server-port", port)
         stack.enter_context(sidecar("agent", workload.cluster, *dialling, folder=folder))
         yield Fleet(hub, workload)
+
+
+@contextmanager
+def started_ends(hub: ArgoCd, workload: ArgoCd, *, mode: Mode) -> Iterator[tuple[ArgoCd, ArgoCd]]:
+    """With their clusters and our manifests; both at once, since a start is mostly waiting."""
+
+    def start(argo_cd: ArgoCd, overlay: str) -> None:
+        argo_cd.cluster.start()
+        argo_cd.start()
+        argo_cd.cluster.kubectl("apply", "--server-side", "-k", str(MANIFESTS / overlay))
+
+    with ExitStack() as stack:
+        for argo_cd in (hub, workload):
+            stack.callback(argo_cd.cluster.stop)
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(start, (hub, workload), ("control-plane", f"workload-{mode}")))
+        yield hub, workload
 
 
 @contextmanager

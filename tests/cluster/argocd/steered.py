@@ -97,7 +97,7 @@ class Steered:
         """Who wrote which of Argo CD's objects how, from the audit log's line `since` on."""
         return [
             (event["user"]["username"], event["verb"], event["objectRef"].get("name", ""))
-            for event in self.cluster.audited()[since:]
+            for event in self.cluster.audited(since=since)
             if event["verb"] in {"create", "update", "patch", "delete", "deletecollection"}
             and event.get("objectRef", {}).get("apiGroup") == "argoproj.io"
             and event["objectRef"].get("namespace") == NAMESPACE

@@ -15,6 +15,7 @@ from scripts.cluster.argocd.programs import Programs
 from scripts.cluster.binaries import Binaries
 from tests.cluster.argocd.agent_fleet import Fleet
 from tests.cluster.argocd.go_ends import GO_PORTS, GoEnd
+from tests.cluster.argocd.logs_and_terminal import COMPONENTS, POD, logs_and_a_terminal
 from tests.cluster.argocd.pods_in_front import PodsInFront, pods_in_front
 from tests.cluster.argocd.test_live_objects import (
     create_autonomous,
@@ -22,7 +23,6 @@ from tests.cluster.argocd.test_live_objects import (
     live_fleet,
     seen_from_the_hub,
 )
-from tests.cluster.argocd.test_pods import COMPONENTS, POD, logs_and_a_terminal
 
 pytestmark = [
     pytest.mark.skipif(not BINARY, reason="ARGOCD_AGENT_BIN names no argocd-agent"),

@@ -4,12 +4,11 @@ Only the workload cluster has an application controller.
 """
 
 import json
-import time
+import re
 from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,9 +20,10 @@ from scripts.cluster.argocd.programs import Programs
 from scripts.cluster.binaries import Binaries
 from scripts.cluster.controlplane import Cluster
 from scripts.ports import free_port
-from tests.cluster.argocd.agent_fleet import RESYNC_SECONDS, TARGET, Fleet, Object
+from tests.cluster.argocd.agent_fleet import RESYNC_SECONDS, TARGET, Fleet, Object, started_ends
 from tests.cluster.argocd.go_ends import GO_PORTS, GoEnd, go_agent, go_principal
 from tests.cluster.argocd.live_by_cli import seen_by_the_cli
+from tests.cluster.argocd.logs_and_terminal import POD, PlayedPods, logs, logs_and_a_terminal
 from tests.cluster.argocd.rest_api import Rest
 from tests.cluster.argocd.steered import HERE, config_map
 from tests.cluster.installation import AGENT, MANIFESTS, certificates, sidecar, tiphys
@@ -32,7 +32,6 @@ from tests.webhook.guarded_cluster import until
 
 APPLICATION = f"{AGENT}/web"
 PASSWORD = "behind-the-proxy"
-PATIENCE_SECONDS = 60.0
 EDIT_RIGHTS = MANIFESTS.parent / "components" / "live-resources-edit" / "role.yaml"
 
 pytestmark = pytest.mark.timeout(420)
@@ -54,23 +53,26 @@ def live_fleet(
     """
     encrypted = (EncryptedRedis(folder / "hub"), EncryptedRedis(folder / "workload")) if certified else None
     with ExitStack() as stack:
-        hub = ArgoCd(
-            stack.enter_context(Cluster(name="hub", binaries=binaries)),
-            programs=programs,
-            components=(Component.REPO_SERVER,),
-            application_namespaces=(AGENT,),
-            redis_password="" if encrypted else PASSWORD,
-            redis_words=encrypted[0].words if encrypted else (),
-        ).start()
-        workload = ArgoCd(
-            stack.enter_context(Cluster(name="workload", binaries=binaries)),
-            programs=programs,
-            components=(Component.REPO_SERVER, Component.CONTROLLER),
-            resync_seconds=RESYNC_SECONDS,
-            redis_words=encrypted[1].words if encrypted else (),
-        ).start()
-        for argo_cd, overlay in ((hub, "control-plane"), (workload, f"workload-{mode}")):
-            argo_cd.cluster.kubectl("apply", "--server-side", "-k", str(MANIFESTS / overlay))
+        hub, workload = stack.enter_context(
+            started_ends(
+                ArgoCd(
+                    Cluster(name="hub", binaries=binaries),
+                    programs=programs,
+                    components=(Component.REPO_SERVER,),
+                    application_namespaces=(AGENT,),
+                    redis_password="" if encrypted else PASSWORD,
+                    redis_words=encrypted[0].words if encrypted else (),
+                ),
+                ArgoCd(
+                    Cluster(name="workload", binaries=binaries),
+                    programs=programs,
+                    components=(Component.REPO_SERVER, Component.CONTROLLER),
+                    resync_seconds=RESYNC_SECONDS,
+                    redis_words=encrypted[1].words if encrypted else (),
+                ),
+                mode=mode,
+            )
+        )
         workload.cluster.kubectl("apply", "--server-side", "-f", str(EDIT_RIGHTS))
         agents, resources, redis = free_port(), free_port(), free_port()
         if go is GoEnd.PRINCIPAL:
@@ -176,16 +178,6 @@ def deployment() -> str:
     )
 
 
-def eventually(condition: Any, what: str) -> Any:
-    deadline, last = time.monotonic() + PATIENCE_SECONDS, None
-    while time.monotonic() < deadline:
-        last = condition()
-        if last:
-            return last
-        time.sleep(0.5)
-    raise AssertionError(f"{what}: {last}")
-
-
 def live_manifest(rest: Rest, what: dict[str, str]) -> Object:
     code, answer = rest("GET", "/resource", **what)
     assert code == 200, answer
@@ -203,7 +195,7 @@ def seen_from_the_hub(fleet: Fleet, *, go: GoEnd | None = None) -> None:
         # One that is not deployed yet has no uid.
         return {node["name"] for node in tree.get("nodes") or [] if node.get("uid")} if code == 200 else set()
 
-    eventually(lambda: {"prices", "web"} <= nodes(), "the tree comes through the agent's Redis")
+    until(lambda: {"prices", "web"} <= nodes(), what="the tree comes through the agent's Redis")
 
     def told_of_the_cluster() -> bool:
         clusters = json.loads(hub.cli("cluster", "list", "-o", "json").stdout)
@@ -215,7 +207,7 @@ def seen_from_the_hub(fleet: Fleet, *, go: GoEnd | None = None) -> None:
         counts = min(counted.get("resourcesCount", 0), counted.get("apisCount", 0), info["applicationsCount"])
         return connected and counts > 0 and info["serverVersion"].startswith("1.")
 
-    eventually(told_of_the_cluster, "the page of clusters shows the agent")
+    until(told_of_the_cluster, what="the page of clusters shows the agent")
     found = live_manifest(rest, PRICES)
     assert found["data"] == {"tea": "3"}
     assert found["metadata"]["uid"] == fleet.workload.cluster.request("GET", config_maps)["metadata"]["uid"]
@@ -251,7 +243,7 @@ def seen_from_the_hub(fleet: Fleet, *, go: GoEnd | None = None) -> None:
         done = hub.cli("app", "diff", APPLICATION, "--refresh", check=False)
         return done.returncode == 1 and "tea" in done.stdout
 
-    eventually(differs, "the diff shows the edit")
+    until(differs, what="the diff shows the edit")
     uid = found["metadata"]["uid"]
     code, events = rest("GET", "/events", resourceName="prices", resourceNamespace=TARGET, resourceUID=uid)
     assert (code, events.get("items") or []) == (200, [])
@@ -271,15 +263,6 @@ def seen_from_the_hub(fleet: Fleet, *, go: GoEnd | None = None) -> None:
 @pytest.fixture
 def managed(argocd_programs: Programs, cluster_binaries: Binaries, tmp_path: Path) -> Iterator[Fleet]:
     with live_fleet(argocd_programs, cluster_binaries, mode=Mode.MANAGED, folder=tmp_path) as fleet:
-        yield fleet
-
-
-@pytest.fixture
-def autonomous(argocd_programs: Programs, cluster_binaries: Binaries, tmp_path: Path) -> Iterator[Fleet]:
-    """With TLS and certificates where the managed one has a password."""
-    with live_fleet(
-        argocd_programs, cluster_binaries, mode=Mode.AUTONOMOUS, folder=tmp_path, certified=True
-    ) as fleet:
         yield fleet
 
 
@@ -312,7 +295,18 @@ def create_managed(managed: Fleet, **more: str) -> None:
     until(lambda: managed.on_workload("applications", "web"), what="the agent has the Application")
     hub.cli("app", "sync", APPLICATION, "--async")
     until(lambda: managed.deployed() == {"tea": "3"}, what="it is deployed")
-    hub.cli("app", "set", APPLICATION, "--sync-option", "PruneLast=true")  # validated, too
+    # Validated, too.
+    hub.cli("app", "set", APPLICATION, "--sync-option", "PruneLast=true")
+    limit = json.dumps({"spec": {"revisionHistoryLimit": 7}})
+    hub.cli("app", "patch", APPLICATION, "--type", "merge", "--patch", limit)
+
+    def changed() -> bool:
+        spec = (managed.on_workload("applications", "web") or {})["spec"]
+        return bool(
+            spec.get("revisionHistoryLimit") == 7 and spec["syncPolicy"]["syncOptions"] == ["PruneLast=true"]
+        )
+
+    until(changed, what="the agent has both changes")
 
 
 def test_a_managed_application_is_created_with_validation_and_worked_with_live(managed: Fleet) -> None:
@@ -323,10 +317,17 @@ def test_a_managed_application_is_created_with_validation_and_worked_with_live(m
     seen_by_the_cli(managed)
 
 
-def create_autonomous(autonomous: Fleet) -> None:
+def create_autonomous(autonomous: Fleet, **more: str) -> None:
+    """`more` is committed too."""
     workload = autonomous.workload
     repository = workload.repository("shop")
-    repository.commit({"shop/prices.json": config_map("prices", tea="3"), "shop/web.json": deployment()})
+    repository.commit(
+        {
+            "shop/prices.json": config_map("prices", tea="3"),
+            "shop/web.json": deployment(),
+            **{f"shop/{name}.json": text for name, text in more.items()},
+        }
+    )
     workload.cluster.create_namespace(TARGET)
     api = {"apiVersion": "argoproj.io/v1alpha1", "metadata": {"name": "web"}}
     destination = {"server": HERE, "namespace": TARGET}
@@ -349,6 +350,22 @@ def create_autonomous(autonomous: Fleet) -> None:
     until(lambda: autonomous.deployed() == {"tea": "3"}, what="it is deployed")
 
 
-def test_an_autonomous_application_is_worked_with_live(autonomous: Fleet) -> None:
-    create_autonomous(autonomous)
-    seen_from_the_hub(autonomous)
+def test_an_autonomous_application_is_worked_with_live_its_logs_and_terminal_too(
+    argocd_programs: Programs, cluster_binaries: Binaries, tmp_path: Path
+) -> None:
+    """With TLS and certificates where the managed one has a password."""
+    pods = PlayedPods()
+    with live_fleet(
+        argocd_programs,
+        cluster_binaries,
+        mode=Mode.AUTONOMOUS,
+        folder=tmp_path,
+        agent_words=pods,
+        certified=True,
+    ) as fleet:
+        create_autonomous(fleet, pod=json.dumps(POD))
+        seen_from_the_hub(fleet)
+        logs_and_a_terminal(fleet, pods.front, folder=tmp_path, project=f"{AGENT}-web")
+        assert "container cache is not valid for pod web-1" in logs(fleet.hub, container="cache")
+        audit = (tmp_path / "principal.log").read_text()
+        assert set(re.findall("log read|terminal used", audit)) == {"log read", "terminal used"}

@@ -3,26 +3,20 @@
 import asyncio
 import http.client
 import json
-import re
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import aiohttp
-import pytest
 import yaml
 
-from argocd.agents.vocabulary import Mode
 from scripts.cluster.api import MERGE_PATCH
 from scripts.cluster.argocd.components import Component
 from scripts.cluster.argocd.installation import NAMESPACE, ArgoCd
-from scripts.cluster.argocd.programs import Programs
-from scripts.cluster.binaries import Binaries
 from tests.cluster.argocd.agent_fleet import TARGET, Fleet
 from tests.cluster.argocd.pods_in_front import PodsInFront, pods_in_front
 from tests.cluster.argocd.rest_api import Rest
-from tests.cluster.argocd.steered import HERE
-from tests.cluster.argocd.test_live_objects import APPLICATION, eventually, live_fleet
+from tests.cluster.argocd.user_actions import APPLICATION
 from tests.cluster.installation import AGENT, MANIFESTS
 from tests.webhook.guarded_cluster import until
 
@@ -34,58 +28,21 @@ POD = {
     "spec": {"containers": [{"name": "web", "image": "example.org/web:1"}]},
 }
 
-pytestmark = pytest.mark.timeout(420)
 
+class PlayedPods:
+    """What an agent is told, by which its pods are played."""
 
-def test_logs_and_a_terminal_work_through_the_hubs_argocd_server(
-    argocd_programs: Programs, cluster_binaries: Binaries, tmp_path: Path
-) -> None:
-    fronts: list[PodsInFront] = []
+    front: PodsInFront
 
-    def words(workload: ArgoCd, stack: ExitStack) -> tuple[str, ...]:
+    def __call__(self, workload: ArgoCd, stack: ExitStack) -> tuple[str, ...]:
         for component in ("agent-logs", "agent-terminals"):
             workload.cluster.kubectl(
                 "apply", "--server-side", "-f", str(COMPONENTS / component / "role.yaml")
             )
-        front, kubeconfig = stack.enter_context(
+        self.front, kubeconfig = stack.enter_context(
             pods_in_front(workload.cluster, account="tiphys-agent", namespace=NAMESPACE)
         )
-        fronts.append(front)
         return "--enable-exec", "--kubeconfig", str(kubeconfig)
-
-    with live_fleet(
-        argocd_programs, cluster_binaries, mode=Mode.AUTONOMOUS, folder=tmp_path, agent_words=words
-    ) as fleet:
-        workload = fleet.workload
-        repository = workload.repository("shop")
-        repository.commit({"shop/pod.json": json.dumps(POD)})
-        workload.cluster.create_namespace(TARGET)
-        api = {"apiVersion": "argoproj.io/v1alpha1", "metadata": {"name": "web"}}
-        destination = {"server": HERE, "namespace": TARGET}
-        source = {"repoURL": repository.url, "path": "shop", "targetRevision": "main"}
-        policy: dict[str, Any] = {"automated": {}}
-        for body in (
-            {
-                **api,
-                "kind": "AppProject",
-                "spec": {"sourceRepos": [repository.url], "destinations": [destination]},
-            },
-            {
-                **api,
-                "kind": "Application",
-                "spec": {
-                    "project": "web",
-                    "source": source,
-                    "destination": destination,
-                    "syncPolicy": policy,
-                },
-            },
-        ):
-            workload.cluster.kubectl("apply", "-n", NAMESPACE, "-f", "-", stdin=json.dumps(body))
-        logs_and_a_terminal(fleet, fronts[0], folder=tmp_path, project=f"{AGENT}-web")
-        assert "container cache is not valid for pod web-1" in _logs(fleet.hub, container="cache")
-        audit = (tmp_path / "principal.log").read_text()
-        assert set(re.findall("log read|terminal used", audit)) == {"log read", "terminal used"}
 
 
 def logs_and_a_terminal(fleet: Fleet, front: PodsInFront, *, folder: Path, project: str) -> None:
@@ -101,20 +58,20 @@ def logs_and_a_terminal(fleet: Fleet, front: PodsInFront, *, folder: Path, proje
         code, tree = rest("GET", "/resource-tree")
         return code == 200 and any(node["name"] == "web-1" for node in tree.get("nodes") or [])
 
-    eventually(in_the_tree, "the pod is in the tree")
+    until(in_the_tree, what="the pod is in the tree")
     done = hub.cli("app", "logs", APPLICATION, "--kind", "Pod", "--name", "web-1", check=False)
     assert [line for line in done.stdout.splitlines() if line] == [f"line {number}" for number in range(5)], (
         done.stderr
     )
-    assert "line 4" in _logs(hub, follow="true")
+    assert "line 4" in logs(hub, follow="true")
     exec_on = {"data": {"exec.enabled": "true"}}
     config = f"/api/v1/namespaces/{NAMESPACE}/configmaps/argocd-cm"
     hub.cluster.request("PATCH", config, exec_on, content_type=MERGE_PATCH)
     problems: list[str] = []
     try:
-        eventually(
+        until(
             lambda: asyncio.run(_typed(hub, "tea", front, problems, project=project)),
-            "the terminal gives back what is typed",
+            what="the terminal gives back what is typed",
         )
     except AssertionError as error:
         server = hub.log(Component.SERVER)[-3000:]
@@ -134,7 +91,7 @@ def _token(hub: ArgoCd) -> str:
     return str(yaml.safe_load(hub.client_config.read_text())["users"][0]["auth-token"])
 
 
-def _logs(hub: ArgoCd, **query: str) -> str:
+def logs(hub: ArgoCd, **query: str) -> str:
     connection = http.client.HTTPConnection(hub.server, timeout=60)
     try:
         wanted = {"appNamespace": AGENT, "podName": "web-1", "container": "web", "namespace": TARGET, **query}
