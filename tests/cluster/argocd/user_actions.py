@@ -5,6 +5,7 @@ All of it without a proxy: argocd-server is told not to validate, and a sync is 
 
 import http.client
 import json
+from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
@@ -19,7 +20,30 @@ from tests.webhook.guarded_cluster import until
 
 APPLICATION = f"{AGENT}/web"
 ENDED = frozenset({"Succeeded", "Failed", "Error"})
+DENIED = ("--kind", "deny", "--schedule", "* * * * *", "--duration", "1h", "--applications", "*")
 PRICES = {"kind": "ConfigMap", "name": "prices", "namespace": TARGET}
+
+
+def project(repository: str, *, name: str = "web", **spec: Any) -> Object:
+    return {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "AppProject",
+        "metadata": {"name": name},
+        "spec": {"sourceRepos": [repository], **spec},
+    }
+
+
+def application(repository: str, **spec: Any) -> Object:
+    return {
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "Application",
+        "metadata": {"name": "web"},
+        "spec": {
+            "project": "web",
+            "source": {"repoURL": repository, "path": "shop", "targetRevision": "main"},
+            **spec,
+        },
+    }
 
 
 def status(fleet: Fleet, *path: str) -> Any:
@@ -58,23 +82,35 @@ def refresh(fleet: Fleet, revision: str, *, kind: str = "--refresh") -> None:
 
 def sync(fleet: Fleet, *, by: Rest | None = None, **options: Any) -> Object:
     """As the UI asks for it; the end of this very operation, as the hub knows it."""
-    mark = uuid4().hex
-    body = {"appNamespace": AGENT, "infos": [{"name": "asked", "value": mark}], **options}
-    (by or Rest(fleet.hub)).told("POST", "/applications/web/sync", body)
-
-    def ended() -> Any:
-        state = status(fleet, "operationState") or {}
-        asked = [each["value"] for each in state.get("operation", {}).get("info") or ()]
-        return state if mark in asked and state["phase"] in ENDED else None
-
-    state: Object = until(ended, what="the hub knows of the operation's end")
+    mark = ask_for_sync(fleet, by=by, **options)
+    state: Object = until(
+        lambda: operation(fleet, mark, phases=ENDED), what="the hub knows of the operation's end"
+    )
     assert state["phase"] == "Succeeded", state["message"]
     return state
 
 
-def sync_in_all_ways(fleet: Fleet, repository: Repository) -> None:
-    """A dry run, one resource of two, all with an option, and with pruning."""
+def ask_for_sync(fleet: Fleet, *, by: Rest | None = None, **options: Any) -> str:
+    """By what it returns `operation` finds this very one."""
+    mark = uuid4().hex
+    body = {"appNamespace": AGENT, "infos": [{"name": "asked", "value": mark}], **options}
+    (by or Rest(fleet.hub)).told("POST", "/applications/web/sync", body)
+    return mark
+
+
+def operation(fleet: Fleet, mark: str, *, phases: frozenset[str]) -> Object | None:
+    """Its state as the hub knows it, once it is in one of these phases."""
+    state: Object = status(fleet, "operationState") or {}
+    asked = [each["value"] for each in state.get("operation", {}).get("info") or ()]
+    return state if mark in asked and state["phase"] in phases else None
+
+
+def sync_in_all_ways(fleet: Fleet, repository: Repository, *, confirm: Callable[[], object]) -> None:
+    """A dry run, one resource of two, all with an option, a former revision, what somebody has on his own disk, and with
+    pruning, which `confirm` confirms.
+    """
     hours = config_map("hours", open="9")
+    first = status(fleet, "history")[0]["revision"]
     refresh(
         fleet,
         repository.commit({"shop/prices.json": config_map("prices", tea="7"), "shop/hours.json": hours}),
@@ -92,11 +128,50 @@ def sync_in_all_ways(fleet: Fleet, repository: Repository) -> None:
     assert there
     assert "Apply" in {each["operation"] for each in there["metadata"]["managedFields"]}
 
+    wanted = {
+        "revision": first,
+        "syncStrategy": {"apply": {"force": True}},
+        "syncOptions": ["Replace=true"],
+    }
+    state = sync(
+        fleet,
+        revision=first,
+        strategy=wanted["syncStrategy"],
+        syncOptions={"items": wanted["syncOptions"]},
+        retryStrategy={"limit": 2},
+    )
+    asked = state["operation"]
+    assert {key: asked["sync"].get(key) for key in wanted} == wanted, asked
+    assert asked["retry"]["limit"] == 2, asked
+    assert fleet.deployed() == {"tea": "3"}
+
+    sync(fleet, manifests=[config_map("prices", tea="mine")])
+    assert fleet.deployed() == {"tea": "mine"}
+    sync(fleet)  # until then Argo CD compares with what was synced last
+    assert fleet.deployed() == {"tea": "7"}
+
     refresh(fleet, repository.commit({"shop/hours.json": None}))
     sync(fleet)
     assert deployed(fleet, "hours"), "nothing is pruned that nobody asked to prune"
-    sync(fleet, prune=True)
+    prune_with_confirmation(fleet, repository, confirm=confirm)
+
+
+def prune_with_confirmation(fleet: Fleet, repository: Repository, *, confirm: Callable[[], object]) -> None:
+    hours = json.loads(config_map("hours", open="9"))
+    hours["metadata"]["annotations"] = {names.SYNC_OPTIONS: "Prune=confirm"}
+    refresh(fleet, repository.commit({"shop/hours.json": json.dumps(hours)}))
+    sync(fleet)
+    refresh(fleet, repository.commit({"shop/hours.json": None}))
+    mark = ask_for_sync(fleet, prune=True)
+    running = frozenset({"Running"})
+    until(
+        lambda: "confirmation" in (operation(fleet, mark, phases=running) or {}).get("message", ""),
+        what="the hub knows that a confirmation is waited for",
+    )
+    assert deployed(fleet, "hours")
+    confirm()
     until(lambda: deployed(fleet, "hours") is None, what="it is pruned")
+    until(lambda: operation(fleet, mark, phases=ENDED), what="the hub knows of the operation's end")
 
 
 def terminate(fleet: Fleet, repository: Repository) -> None:
@@ -137,8 +212,9 @@ def look_around(fleet: Fleet, *, project: str) -> None:
     assert shown["status"]["sync"]["revision"] == status(fleet, "sync", "revision")
     listed = rest.told("GET", "/applications", projects=project)["items"]
     assert [each["metadata"]["name"] for each in listed] == ["web"]
-    for entry in shown["status"]["history"]:
-        about = f"/applications/web/revisions/{entry['revision']}/metadata"
+    # What somebody had on his own disk is of no revision.
+    for revision in {each.get("revision") for each in shown["status"]["history"]} - {None}:
+        about = f"/applications/web/revisions/{revision}/metadata"
         assert rest.told("GET", about, appNamespace=AGENT)["author"].startswith("tests")
     events = rest.told("GET", "/applications/web/events", appNamespace=AGENT)["items"]
     assert any("initiated sync" in each["message"] for each in events)
