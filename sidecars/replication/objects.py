@@ -29,7 +29,7 @@ from sidecars.replication.kinds import (
 )
 
 Listener = Callable[[ObjectKey, Object | None, Object | None], None]
-"""Told of each change: the copy of what is there now, or None where it is gone, and what was stored before."""
+"""Told of each change of a copy: what it is now, or None where it is gone, and what was stored before."""
 
 
 def own_caches(store: Store, *, namespace: str, timing: Timing) -> dict[ReplicatedKind, Cache[Object]]:
@@ -107,8 +107,12 @@ class ReplicatedObjects:
         inventory = self.inventories[kind.name]
         if new is not None and self.scope.admits(kind, new):
             key, copy = _key(kind, new), replicated_copy(new)
-            inventory.put(key.text, copy_digest(copy))
-            self._tell(key, copy, old)
+            digest = copy_digest(copy)
+            if (
+                inventory.get(key.text) != digest
+            ):  # or only what no copy shows has changed, such as a cluster's token
+                inventory.put(key.text, digest)
+                self._tell(key, copy, old)
             return
         key = _key(kind, old or new or {})
         if key.text in inventory:

@@ -4,11 +4,13 @@ from argocd import names
 from kube import queries
 from kube.resources import APP_PROJECTS, APPLICATIONS, SECRETS
 from kube.secrets import decoded_data
+from sidecars.replication.kinds import CLUSTER
 from tests.sidecars.replication.hubs import (
     ARGOCD,
     Hub,
     Pair,
     application,
+    cluster_secret,
     create,
     embedded,
     everything,
@@ -44,3 +46,20 @@ async def test_a_cluster_s_token_stays_where_it_was_made() -> None:
         await pair.equal()
         secret = await two.get(SECRETS, name="cluster-agent-a", namespace=ARGOCD)
         assert decoded_data(secret)["config"] == b'{"tlsClientConfig":{}}'
+
+
+async def test_a_renewed_token_of_a_cluster_is_no_change_for_a_replica() -> None:
+    """A switchover hands over the last sequence, and an active one renews tokens at any time."""
+    one, two = embedded(), embedded()
+    await create(one, SECRETS, cluster_secret("agent-a", token="first"))
+    async with Pair(Hub(one), Hub(two)).running() as pair:
+        await pair.equal()
+        renewed = cluster_secret("agent-a", token="second")
+        renewed["metadata"]["namespace"] = ARGOCD
+        stored = await one.replace(SECRETS, renewed)
+        await pair.primary.objects.reached(CLUSTER, stored["metadata"]["resourceVersion"])
+        assert pair.source.last_sequence == 0
+        assert (
+            b"second"
+            in decoded_data(await one.get(SECRETS, name="cluster-agent-a", namespace=ARGOCD))["config"]
+        )
