@@ -108,9 +108,7 @@ class ReplicatedObjects:
         if new is not None and self.scope.admits(kind, new):
             key, copy = _key(kind, new), replicated_copy(new)
             digest = copy_digest(copy)
-            if (
-                inventory.get(key.text) != digest
-            ):  # or only what no copy shows has changed, such as a cluster's token
+            if inventory.get(key.text) != digest:  # else what no copy shows has changed, such as a token
                 inventory.put(key.text, digest)
                 self._tell(key, copy, old)
             return

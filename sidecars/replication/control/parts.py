@@ -66,7 +66,7 @@ class SourcePart(Protocol):
     def digests(self) -> Mapping[str, str]: ...
 
     async def reached(self, identity: str) -> None:
-        """Returns when that replica has everything and a comparison said so; bound it."""
+        """Returns when that replica has what is the last now, and a comparison said so; bound it."""
         ...
 
 

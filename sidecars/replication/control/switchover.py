@@ -117,7 +117,7 @@ class Switchover:
         )
         await controller.prove_fence()
         await self._parts.settled()
-        await role.source.reached(identity)
+        await role.source.reached(identity)  # whatever is the last: nobody can write any more
         token = self._token(peer)
         await role.note(
             who=word.who,

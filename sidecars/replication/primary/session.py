@@ -278,9 +278,9 @@ class ReplicaSession:
                     break
             self.compared_at = self._clock()
 
-    async def caught_up(self) -> None:
-        """Returns when the replica has acknowledged everything; bound it."""
-        while self.acknowledged < self._log.last:
+    async def caught_up(self, sequence: int) -> None:
+        """Returns when the replica has acknowledged `sequence`; bound it."""
+        while self.acknowledged < sequence:
             self._acknowledgement.clear()
             await self._acknowledgement.wait()
 

@@ -232,7 +232,11 @@ class ReplicationSource:
         )
 
     async def reached(self, identity: str) -> None:
-        """Returns when the replica has acknowledged everything and a comparison after that was equal; bound it."""
+        """Returns when the replica has acknowledged what is last now and a comparison after that was equal; bound it.
+
+        What others write meanwhile is not waited for: where somebody always writes, nothing would be the last.
+        """
+        sequence = self.last_sequence
         while True:
             replica = self._replicas.get(identity)
             if replica is None:
@@ -241,12 +245,12 @@ class ReplicationSource:
                 continue
             session = replica.session
             try:
-                await session.caught_up()
+                await session.caught_up(sequence)
                 await session.compare()
             except SurroundingsError:
                 await self._ended(replica)
                 continue
-            if all(session.equal.values()) and session.acknowledged >= self.last_sequence:
+            if all(session.equal.values()):
                 return
 
 

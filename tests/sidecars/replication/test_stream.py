@@ -1,5 +1,8 @@
 """A primary and a standby over grpc with certificates, on embedded stores."""
 
+import asyncio
+from itertools import count
+
 from argocd import names
 from kube import queries
 from kube.resources import APP_PROJECTS, APPLICATIONS, SECRETS
@@ -7,6 +10,7 @@ from kube.secrets import decoded_data
 from sidecars.replication.kinds import CLUSTER
 from tests.sidecars.replication.hubs import (
     ARGOCD,
+    PATIENCE,
     Hub,
     Pair,
     application,
@@ -63,3 +67,27 @@ async def test_a_renewed_token_of_a_cluster_is_no_change_for_a_replica() -> None
             b"second"
             in decoded_data(await one.get(SECRETS, name="cluster-agent-a", namespace=ARGOCD))["config"]
         )
+
+
+async def test_what_is_the_last_is_reached_although_somebody_always_writes() -> None:
+    """The way there and back takes longer than the next write, so at no moment is the replica up to date."""
+    one, two = embedded(), embedded()
+    async with Pair(Hub(one), Hub(two)).running() as pair:
+        await pair.equal()
+
+        async def write() -> None:
+            for number in count():
+                await create(one, APPLICATIONS, application(f"app-{number}"), namespace="agent-a")
+                await asyncio.sleep(0)
+
+        writer = asyncio.ensure_future(write())
+        try:
+            await until(lambda: pair.source.last_sequence > 10)
+            last = pair.source.last_sequence
+            async with asyncio.timeout(PATIENCE):
+                await pair.source.reached("standby")
+            (replica,) = pair.source.replicas()
+            assert last <= replica.acknowledged < pair.source.last_sequence
+            assert not writer.done()
+        finally:
+            writer.cancel()
