@@ -25,8 +25,8 @@ TURNS = 6
 and what keeps Applications in step waits for so many at most on its way. With more, each message carries more of them and
 more are served in a second, and that waits longer.
 """
-TURNS_BESIDE_STATE = 2
-"""While a change of an Application or a project is on its way to the agent."""
+TURNS_BESIDE_STATE = 1
+"""While a change of an Application or a project is on its way to the agent: with two it waits a tenth longer."""
 # Twice what so many take where both ends are at their limit, so that turns hold there. An agent that is far gets 150 a
 # second by it, whatever its distance.
 SLOW_SECONDS = 0.04
