@@ -127,6 +127,7 @@ class Rehearsal:
             content.pop("spec")
             if told.message != "set-operation":
                 content["refresh"] = annotations.get(names.REFRESH)
+        _forget_last_operation(content)
         return Said(told.message, told.target, told.subject, json.dumps(content, sort_keys=True))
 
     # What we say.
@@ -261,4 +262,16 @@ async def in_background(work: Coroutine[Any, Any, Any]) -> AsyncIterator[None]:
 
 
 def _state(item: Object | None) -> Any:
-    return None if item is None or "error" in item else shown(item)
+    if item is None or "error" in item:
+        return None
+    found = shown(item)
+    _forget_last_operation(found)
+    return found
+
+
+def _forget_last_operation(content: Object) -> None:
+    """One difference is ours: Go's agent leaves the end and the result of the last operation beside a new one that runs."""
+    state = content.get("status", {}).get("operationState", {})
+    if state.get("phase") in {"Running", "Terminating"}:
+        state.pop("finishedAt", None)
+        state.pop("syncResult", None)

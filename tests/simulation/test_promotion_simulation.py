@@ -139,7 +139,7 @@ def test_a_seed_of_promotions_replays_exactly() -> None:
             Safeguards(pair=PairSafeguards(proves_fence=False)),
             Fate(killed=0, paused=0, regions=0, parted=0, replayed=0),
             "was taken",
-            13,
+            41,
         ),
         (
             Switchovers,
@@ -176,7 +176,7 @@ def test_a_seed_of_promotions_replays_exactly() -> None:
             Safeguards(parity=False),
             Fate(forced=0.5, parted=1.0, regions=0),
             "served under epoch",
-            16,
+            38,
         ),
     ],
     ids=[
