@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import random as randomness
 import signal
 import ssl
 import time
@@ -44,8 +45,8 @@ class Crowd:
         os.kill(self.process, signal.SIGCONT)
 
     def read_at(self, rate: float) -> None:
-        """All together, in a second, from now on."""
-        self.interval.value = 1 / rate
+        """All together, in a second, from now on; once at least, for in a short turn nobody may have read."""
+        self.interval.value = 1 / max(rate, 1.0)
 
 
 @contextmanager
@@ -101,12 +102,13 @@ async def reader(folder: Path, port: int) -> AsyncIterator[Reader]:
 
 def read_through(folder: str, port: int, looking: float, readers: int, count: Any, _interval: Any) -> None:
     """People who look at pages: each reads, and looks at what it read for a moment, or they are programs and do not."""
+    random = randomness.Random(readers)  # noqa: S311 - people who go on in step would all read in the same moment
 
     async def read(found: Reader) -> None:
         while True:
             await found.read()
             count.value += 1
-            await asyncio.sleep(looking)
+            await asyncio.sleep(looking * random.uniform(0.5, 1.5))
 
     async def main() -> None:
         async with reader(Path(folder), port) as found, asyncio.TaskGroup() as group:
