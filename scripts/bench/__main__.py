@@ -24,6 +24,7 @@ NO_BENCHMARKS = {
     "live_sidecars",
     "paired",
     "pods_api",
+    "replication_lag",
     "reviewing",
     "sidecar_processes",
 }

@@ -49,6 +49,10 @@ def beside(figures: list[Figure], others: list[Figure], *, than: str) -> list[Fi
     return found
 
 
+def quantile(times: list[float], at: float) -> float:
+    return statistics.quantiles(times, n=100, method="inclusive")[round(at * 100) - 1]
+
+
 def side_by_side(
     ours: Callable[[], object], theirs: Callable[[], object], *, rounds: int
 ) -> tuple[float, float]:

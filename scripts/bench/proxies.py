@@ -16,7 +16,7 @@ from kube.resources import APPLICATIONS, CONFIG_MAPS
 from kube.store import Object
 from scripts.argocd_agent import BINARY
 from scripts.bench.crowds import Crowd, Reader, crowd, read_directly, read_through, reader
-from scripts.bench.figures import Figure
+from scripts.bench.figures import Figure, quantile
 from scripts.bench.paired import AGENT, GO, Pair, application, argocd_agents, ours, pair_with, tell
 from scripts.bench.sidecar_processes import NAMESPACE, cpu_seconds
 from scripts.ports import free_port
@@ -153,10 +153,6 @@ async def reading(found: Reader, readers: int) -> tuple[list[float], float]:
         for _ in range(readers):
             group.create_task(read())
     return times, time.perf_counter() - started
-
-
-def quantile(times: list[float], at: float) -> float:
-    return statistics.quantiles(times, n=100, method="inclusive")[round(at * 100) - 1]
 
 
 def figures(measured: Measured, others: Measured | None) -> list[Figure]:

@@ -6,7 +6,6 @@ Ten thousand Applications on embedded stores, both sides in this process, where 
 
 import asyncio
 import resource
-import statistics
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -25,7 +24,6 @@ from scripts.bench.go_replication import GoPair
 from scripts.bench.live_replication import SCOPE, STANDBY, FixedRole, LivePair, hub_caches
 from scripts.bench.paired import (
     AGENT,
-    ASIDE,
     GO,
     Pair,
     Sight,
@@ -37,6 +35,7 @@ from scripts.bench.paired import (
     tell,
     timed,
 )
+from scripts.bench.replication_lag import lag
 from scripts.bench.sidecar_processes import NAMESPACE, Papers
 from scripts.cluster.controlplane import Cluster
 from sidecars.delivery.timing import Timing
@@ -55,9 +54,6 @@ from sidecars.replication.states import HaState
 
 NAME = "replication: a primary and a standby, TLS, two API servers; 10 000 Applications on embedded stores"
 
-BARE = "bare write and watch"
-ROUNDS = 60
-LAG_GOAL = 2.2
 BURST = 3_000
 BURST_GOAL = 1.2
 WRITERS = 16
@@ -100,7 +96,7 @@ async def _live(ends_of: type[LivePair | GoPair]) -> list[Figure]:
             with ends.primary():
                 with ends.standby():
                     await connected(pair)
-                    figures = await _lag(pair)
+                    figures = await lag(pair)
                     wanted = pair.names(BURST)
                     figures += await _burst(pair, wanted)
                 some = wanted[:: BURST // CHANGES]
@@ -111,31 +107,6 @@ async def _live(ends_of: type[LivePair | GoPair]) -> list[Figure]:
             for store in stores:
                 await store.close()
     return figures
-
-
-async def _lag(pair: Pair) -> list[Figure]:
-    tell("lag")
-    times: dict[str, tuple[list[float], list[float]]] = {"create": ([], []), "update": ([], [])}
-    async with Sight(pair.workload, AGENT).open() as arrival, pair.aside.open() as aside:
-        await pair.create(pair.hub, AGENT, arrival)  # app-0
-        await pair.create(pair.workload, ASIDE, aside)  # app-1
-        for _ in range(ROUNDS):
-            times["create"][0].append(await pair.create(pair.hub, AGENT, arrival))
-            times["create"][1].append(await pair.create(pair.workload, ASIDE, aside))
-            times["update"][0].append(await pair.update(pair.hub, AGENT, arrival, "app-0"))
-            times["update"][1].append(await pair.update(pair.workload, ASIDE, aside, "app-1"))
-    return [
-        Figure(
-            f"{what} on the replica, p{quantile}",
-            _quantile(through, quantile) * 1e3,
-            "ms",
-            than=BARE,
-            theirs=_quantile(barely, quantile) * 1e3,
-            goal=LAG_GOAL if quantile == 50 else None,  # noqa: PLR2004 - the median
-        )
-        for what, (through, barely) in times.items()
-        for quantile in (50, 99)
-    ]
 
 
 async def _burst(pair: Pair, wanted: list[str]) -> list[Figure]:
@@ -394,7 +365,3 @@ async def _found(ends: _Ends, source: ReplicationSource) -> list[Figure]:
         Figure(f"{what}: bytes of the objects and of comparing, down", pipe.sent / 1e3, "kB"),
         Figure(f"{what}: start to equal", seconds, "s"),
     ]
-
-
-def _quantile(times: list[float], at: int) -> float:
-    return statistics.quantiles(times, n=100, method="inclusive")[at - 1]
