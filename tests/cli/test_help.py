@@ -1,5 +1,7 @@
 """What somebody sees who tries the command for the first time."""
 
+import json
+
 import click
 import pytest
 from click.testing import CliRunner
@@ -52,3 +54,25 @@ def test_every_option_says_what_it_is_for() -> None:
         if not (option.hidden and words in FOR_ARGOCD_AGENT)
     ]
     assert silent == []
+
+
+def test_a_value_has_one_name_as_a_flag_and_in_the_environment() -> None:
+    """Click names the variable after the function's argument."""
+    others = [
+        (words, option.name)
+        for words, command in commands()
+        for option in command.params
+        if isinstance(option, click.Option) and not (option.multiple or option.is_flag or option.envvar)
+        if f"--{str(option.name).replace('_', '-')}" not in option.opts
+    ]
+    assert others == []
+
+
+def test_a_format_is_taken_from_the_environment() -> None:
+    called = CliRunner().invoke(
+        tiphys,
+        ["match", "a*", "--text", "ab"],
+        auto_envvar_prefix="TIPHYS",
+        env={"TIPHYS_MATCH_FORMAT": "json"},
+    )
+    assert json.loads(called.output)[0]["permitted"] is True
