@@ -4,6 +4,7 @@ Usage: plain_server.py FOLDER PORT [DRAIN_SECONDS [CONNECTIONS [WORKERS [CLIENT_
 """
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from certs.key_pair import CertificateError, KeyPair
 from webhook.admission.review import Review, ReviewAnswer
 from webhook.server.arbiters import ReviewArbiter, ReviewPort
 from webhook.server.asgi import Endpoint, ReviewApp
+
+HANGING = "hanging"
 
 
 class Silent:
@@ -37,7 +40,9 @@ def crash(review: Review) -> ReviewAnswer:
     raise RuntimeError(review.name)
 
 
-def hang(review: Review) -> ReviewAnswer:
+def hang(folder: Path) -> ReviewAnswer:
+    """Says which worker does."""
+    (folder / HANGING).write_text(f"{os.getpid()}\n")
     while True:
         pass
 
@@ -48,7 +53,7 @@ async def build(folder: Path, drain_seconds: float, client_ca: Path | None = Non
             "/validate": Endpoint(lambda _: ReviewAnswer(), patches=False),
             "/wait": Endpoint(wait_for_ever, patches=False),
             "/crash": Endpoint(crash, patches=False),
-            "/hang": Endpoint(hang, patches=False),
+            "/hang": Endpoint(lambda _: hang(folder), patches=False),
         },
         folder=folder,
         background=Silent(),
