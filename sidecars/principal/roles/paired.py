@@ -48,7 +48,7 @@ from sidecars.replication.standby.apply import ApplySettings
 from sidecars.replication.standby.connection import GrpcConnector, PeerConnector
 from sidecars.replication.standby.follower import Follower
 from sidecars.replication.standby.go_primary import GoConnector, health_page
-from sidecars.wire.auth.methods import Method
+from sidecars.wire.auth.methods import CallCredentials, IdentityError, Method
 from sidecars.wire.auth.trust import Trust
 from tiphys import logs
 from tiphys.errors import SurroundingsError
@@ -171,6 +171,7 @@ class PairedPrincipal:
         handover = HandoverService(
             check=access.check,
             mine=lambda: self.controller.handshake,
+            is_peer=self.controller.is_peer,
             take_over=self.controller.take_over,
             refused=lambda who, why: self.controller.note_refusal(who=who, why=why),
         )
@@ -195,6 +196,7 @@ class PairedPrincipal:
 
     async def run(self) -> None:
         """Once the listener answers: the peer asks back."""
+        self.controller.peer_identity = await self._peer_identity()
         try:
             async with asyncio.TaskGroup() as group:
                 for cache in self._own_caches.values():
@@ -209,6 +211,18 @@ class PairedPrincipal:
             await self._source.stop()
             if self._peer is not None:
                 await self._peer.close()
+
+    async def _peer_identity(self) -> str:
+        """The only one on the list besides our own; of several the list does not say which is the peer's."""
+        shown = self._there.material.pair
+        try:
+            own = await self._there.method.identify(
+                CallCredentials(certificate=None if shown is None else shown.leaf)
+            )
+        except IdentityError:
+            own = ""  # the list cannot have it
+        others = self.controller.settings.allowed_clients - {own}
+        return next(iter(others)) if len(others) == 1 else ""
 
     def measure(self) -> None:
         """For a scrape."""

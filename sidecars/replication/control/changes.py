@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from kube.errors import UnavailableError
-from sidecars.replication.control.handover import HandoverToken, check_token, digest_of
+from sidecars.replication.control.handover import NOT_THE_PEER, HandoverToken, check_token, digest_of
 from sidecars.replication.control.observer import NOTED_REFUSALS, TURN_SECONDS, PairObserver
 from sidecars.replication.control.promotion import (
     RefusedRoleChangeError,
@@ -184,9 +184,7 @@ class RoleChanges(PairObserver):
         """By what this principal knows itself; who calls says no more than who it is and that it serves no longer."""
         role, record, progress = self.role, self.role.held_record(), self.role.replica.progress()
         if giver.principal != record.peer:
-            raise RefusedRoleChangeError(
-                "the token is refused: whoever shows it is not this principal's peer"
-            )
+            raise RefusedRoleChangeError(NOT_THE_PEER)
         if giver.state is HaState.ACTIVE:
             raise RefusedRoleChangeError("the token is refused: whoever shows it is active")
         expected = replace(

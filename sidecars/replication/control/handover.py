@@ -19,6 +19,7 @@ from tiphys.errors import TiphysError
 SERVICE = "tiphysha.Handover"
 TAKE_OVER = f"/{SERVICE}/TakeOver"
 _MAX_BYTES = 4096
+NOT_THE_PEER = "the token is refused: whoever shows it is not this principal's peer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +84,15 @@ class HandoverService:
         *,
         check: Callable[[Caller], Awaitable[str]],
         mine: Callable[[], Handshake],
+        is_peer: Callable[[str, Handshake], Awaitable[bool]],
         take_over: Callable[[HandoverToken, Handshake], Awaitable[int]],
         refused: Callable[[str, str], Awaitable[None]],
     ) -> None:
-        """`refused` notes who was, and why, before it came to `take_over`."""
+        """`is_peer` is asked about who calls by which certificate. `refused` notes who was, and why, before it came to
+        `take_over`.
+        """
         self._check = check
+        self._is_peer = is_peer
         self._mine = mine
         self._take_over = take_over
         self._refused = refused
@@ -100,7 +105,7 @@ class HandoverService:
         caller, who = caller_of(context), "unknown"
         try:
             who = await self._check(caller)
-            theirs, token = self._peer(caller), HandoverToken.decoded(request)
+            theirs, token = await self._peer(who, caller), HandoverToken.decoded(request)
         except RefusedError as error:
             code, words = error.code, error.message
         except RefusedRoleChangeError as error:
@@ -125,10 +130,12 @@ class HandoverService:
         await context.abort(code, words)
         raise AssertionError("aborting raises")
 
-    def _peer(self, caller: Caller) -> Handshake:
+    async def _peer(self, who: str, caller: Caller) -> Handshake:
         theirs = Handshake.of(caller.metadata)
         if theirs is None:
             raise RefusedRoleChangeError("the caller says nothing of itself")
         if found := differences(self._mine(), theirs):
             raise RefusedRoleChangeError(f"no principal of this pair: {'; '.join(found)}")
+        if not await self._is_peer(who, theirs):
+            raise RefusedRoleChangeError(NOT_THE_PEER)
         return theirs

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 # An operator waits for the answer; another change of role takes seconds.
 TURN_SECONDS = 60.0
-# Agents say it with every status where they have obeyed the other one: the peer is asked this often at most.
-AGENTS_WORD_SECONDS = 1.0
+# Agents say it with every status where they have obeyed the other one: so often at most is the peer asked for that.
+OTHERS_WORD_SECONDS = 1.0
 # Of refused tokens, in a minute: a peer that repeats itself must not keep the API server, or an operator, busy.
 NOTED_REFUSALS = 10
 # Of a fence that stands; one that does not is known to by now.
@@ -59,7 +59,10 @@ class PairObserver:
         self.report: PeerReport | None = None
         """The last one: of a peer that is gone it tells who was connected."""
         self.reported_at: float | None = None
-        self._agents_heard_at: float | None = None
+        self.peer_identity = ""
+        """Of the peer's certificate, where the list names nobody else; empty where several may call."""
+        self._reason_at: float | None = None
+        """When somebody else's word was last a reason to ask the peer."""
         self._agents_word = ""
         self.fence_report = FenceReport("not tried yet")
         self._turn = asyncio.Lock()
@@ -133,19 +136,40 @@ class PairObserver:
         self.view, self.asked_at = PeerView(handshake=theirs), self.timing.monotonic()
         self._act_on(theirs)
 
+    def called(self, identity: str, theirs: Handshake) -> None:
+        """Somebody on the list has called. Where that has several, the peer is whoever answers at its address."""
+        if identity == self.peer_identity:
+            self.heard(theirs)
+        elif self._is_reason(theirs):
+            self._ask_soon()
+
+    async def is_peer(self, identity: str, theirs: Handshake) -> bool:
+        """Whether a caller is who it says, the peer in that state: by its certificate, or by the peer's own answer."""
+        if identity == self.peer_identity:
+            return True
+        view = await self.ask()
+        told = None if view is None or view.problem else view.handshake
+        return told is not None and (told.principal, told.state) == (theirs.principal, theirs.state)
+
     def _act_on(self, theirs: Handshake) -> None:
-        if self.role.is_news(theirs) or self.role.state is HaState.RECOVERING:
+        if self._is_reason(theirs):
             self.something_heard.set()
+
+    def _is_reason(self, theirs: Handshake) -> bool:
+        return self.role.is_news(theirs) or self.role.state is HaState.RECOVERING
 
     def heard_of(self, principal: str) -> None:
         """An agent has obeyed the peer: a reason to ask it now, never proof of anything."""
         record = self.role.record
         if record is None or not principal or principal != record.peer:
             return
+        self._agents_word = principal
+        self._ask_soon()
+
+    def _ask_soon(self) -> None:
         now = self.timing.monotonic()
-        if self._agents_heard_at is None or now - self._agents_heard_at >= AGENTS_WORD_SECONDS:
-            self._agents_heard_at = now
-            self._agents_word = principal
+        if self._reason_at is None or now - self._reason_at >= OTHERS_WORD_SECONDS:
+            self._reason_at = now
             self.peer_due.set()
 
     # The peer, asked.

@@ -48,8 +48,8 @@ class ServiceController(Protocol):
     @property
     def serves_replicas(self) -> bool: ...
 
-    def heard(self, peer: Handshake) -> None:
-        """What a peer that is allowed to call says of itself."""
+    def called(self, identity: str, caller: Handshake) -> None:
+        """What somebody who is allowed to call says of itself."""
         ...
 
 
@@ -170,7 +170,7 @@ class ReplicationService:
         caller = caller_of(context)
         try:
             identity = await self._access.check(caller)
-            self._admit(caller, in_every_state=in_every_state)
+            self._admit(identity, caller, in_every_state=in_every_state)
             return await answer(identity, caller)
         except RefusedError as error:
             refusal = error
@@ -194,7 +194,7 @@ class ReplicationService:
         await context.abort(refusal.code, refusal.message, tuple(self._controller.handshake.metadata()))
         raise refusal  # never reached: aborting raises
 
-    def _admit(self, caller: Caller, *, in_every_state: bool) -> None:
+    def _admit(self, identity: str, caller: Caller, *, in_every_state: bool) -> None:
         theirs = Handshake.of(caller.metadata)
         mine = self._controller.handshake
         if theirs is not None:
@@ -204,7 +204,7 @@ class ReplicationService:
                     f"these two are no pair: {'; '.join(found)}",
                     label="no pair",
                 )
-            self._controller.heard(theirs)
+            self._controller.called(identity, theirs)
             mine = self._controller.handshake
         if in_every_state:
             return

@@ -81,6 +81,9 @@ class ScriptedController:
     def serves_replicas(self) -> bool:
         return self.handshake.state is HaState.ACTIVE
 
+    def called(self, _identity: str, caller: Handshake) -> None:
+        self.heard(caller)
+
     def heard(self, peer: Handshake) -> None:
         self.heard_of.append(peer)
 
