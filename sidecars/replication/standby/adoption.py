@@ -13,6 +13,7 @@ from sidecars.delivery.timing import Backoff, Timing
 from sidecars.mirroring.writer import MirrorWriter
 from sidecars.replication.kinds import KINDS, ObjectKey, ReplicatedKind
 from sidecars.replication.objects import ReplicatedObjects
+from sidecars.replication.standby.dead_letters import reason_of
 from tiphys import logs
 
 RETRY = Backoff(base=1.0, ceiling=60.0)
@@ -102,7 +103,7 @@ class CopyAdoption:
 def _tell(event: str, failed: Mapping[ObjectKey, Exception]) -> None:
     for key, error in list(failed.items())[:LOGGED]:
         fields = {logs.KIND: key.kind, logs.NAMESPACE: key.namespace, logs.NAME: key.name}
-        log.warning(event, **fields, **{logs.ERROR: logs.describe(error), logs.COUNT: len(failed)})
+        log.warning(event, **fields, **{logs.ERROR: reason_of(key, error), logs.COUNT: len(failed)})
 
 
 async def _adopt_operation(writer: MirrorWriter, kind: ReplicatedKind, key: ObjectKey, item: Object) -> bool:

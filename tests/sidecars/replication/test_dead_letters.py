@@ -6,10 +6,12 @@ import pytest
 import structlog
 
 from argocd import names
+from argocd.agents.replication import DELETING
 from kube.embedded import Call, Phase
 from kube.errors import InvalidError, UnavailableError
 from kube.resources import SECRETS
 from sidecars.replication.kinds import APPLICATION, REPOSITORY, ObjectKey
+from sidecars.replication.standby.adoption import CopyAdoption
 from sidecars.replication.standby.dead_letters import reason_of
 from tests.sidecars.replication.hubs import ARGOCD, Hub, Pair, create, embedded, until
 from tiphys.errors import ObjectError
@@ -79,3 +81,27 @@ async def test_neither_logs_nor_figures_have_what_an_api_server_says_of_a_secret
     assert PASSWORD not in repr(lines)
     assert all(line.get("exc_info") is None for line in lines)
     assert PASSWORD not in repr(progress)
+
+
+async def test_a_promotion_does_not_say_either_what_an_api_server_says_of_a_secret() -> None:
+    store = embedded()
+
+    async def refuse(call: Call) -> None:
+        if call.name == "repo" and call.verb in {"delete", "replace"} and call.phase is Phase.BEFORE:
+            raise InvalidError(QUOTING)
+
+    marked = {
+        "name": "repo",
+        "labels": {names.SECRET_TYPE: names.SECRET_TYPE_REPOSITORY},
+        "annotations": {DELETING: "2026-11-18T08:00:00Z"},
+    }
+    await create(store, SECRETS, {"metadata": marked, "stringData": {"password": PASSWORD}})
+    store.hooks.faults = refuse
+    with structlog.testing.capture_logs() as lines:
+        async with Hub(store).running() as hub:
+            adoption = CopyAdoption(store, hub.objects, timing=hub.timing)
+            await adoption.begin()
+            await adoption.stop()
+    (line,) = [line for line in lines if line["event"] == "what the primary had begun is begun later"]
+    assert line["name"] == "repo"
+    assert PASSWORD not in repr(lines)
