@@ -238,8 +238,7 @@ class PairedPrincipal:
             self.admin.swap(material)
 
     async def _ask_peer(self) -> PeerAnswer:
-        assert self._peer is not None, "a standby has a peer to follow"
-        answer = await self._peer.ask()
+        answer = await self._link().ask()
         if answer.handshake is None:
             with suppress(SurroundingsError):  # then nobody knows it, and nothing is decided by it
                 answer = replace(answer, plain_state=await self._peer_health())
@@ -251,16 +250,19 @@ class PairedPrincipal:
             await self._objects.caught_up()
 
     async def _give(self, token: HandoverToken) -> int:
-        assert self._peer is not None, "a switchover has a peer to give to"
-        raw, _ = await self._peer.call(TAKE_OVER, token.encoded(), seconds=TAKE_OVER_SECONDS)
+        raw, _ = await self._link().call(TAKE_OVER, token.encoded(), seconds=TAKE_OVER_SECONDS)
         try:
             return int(json.loads(raw)["epoch"])
         except (ValueError, TypeError, KeyError) as error:
             raise PeerUnreachableError("the peer answered the token with something else") from error
 
     def _channel(self) -> Any:
-        assert self._peer is not None, "a standby has a peer to follow"
-        return self._peer.channel()
+        return self._link().channel()
+
+    def _link(self) -> PeerLink:
+        if self._peer is None:
+            raise PeerUnreachableError("no peer is named: --ha-peer-address")
+        return self._peer
 
     async def _announce(self, reason: str, message: str) -> None:
         """That nobody can write it is no reason to stay what one was."""
