@@ -106,6 +106,13 @@ def _again(record: HaRecord, settings: HaSettings, peer: PeerView | None, *, han
     # One of argocd-agent's has no epoch by which this one would hear of its promotion later.
     if peer is not None and not peer.problem and peer.handshake is None and peer.is_active:
         return Decision(Start.STANDBY, "the peer is active")
+    told = None if peer is None or peer.differences else peer.handshake
+    # Whoever hears of a higher epoch serves no more, also where it is turned away or would only go on.
+    if told is not None and told.pair == record.pair and told.epoch > record.served_epoch:
+        return Decision(
+            Start.STANDBY,
+            f"the peer has served under epoch {told.epoch}, this one under {record.served_epoch}",
+        )
     if handed_over:
         return Decision(Start.ACTIVE, "another replica of this principal was active a moment ago")
     if peer is None:
@@ -122,12 +129,6 @@ def _again(record: HaRecord, settings: HaSettings, peer: PeerView | None, *, han
         )
     if peer.differences:
         return Decision(Start.WAIT, f"the peer is none of this pair: {'; '.join(peer.differences)}")
-    told = peer.handshake
-    if told is not None and told.epoch > record.served_epoch:
-        return Decision(
-            Start.STANDBY,
-            f"the peer has served under epoch {told.epoch}, this one under {record.served_epoch}",
-        )
     if peer.is_active:
         return Decision(Start.STANDBY, "the peer is active")
     if told is None and not peer.plain_state and settings.restart_policy is not RestartPolicy.ACTIVE:

@@ -29,6 +29,11 @@ def says(**changes: Any) -> PeerView:
     return PeerView(handshake=replace(THEIRS, **changes))
 
 
+def turned_away(**changes: Any) -> PeerView:
+    """By a peer that does not list this one, and says what it is all the same."""
+    return replace(says(**changes), problem="not in allowed replication clients")
+
+
 def blank(**changes: Any) -> PeerView:
     return PeerView(handshake=replace(UNKNOWN, **changes))
 
@@ -66,6 +71,11 @@ def go(state: str) -> PeerView:
         (SERVED, {}, STRANGER, False, Start.WAIT, "the peer is none of this pair"),
         (SERVED, RESTARTS, STRANGER, False, Start.WAIT, "the peer is none of this pair"),
         (SERVED, RESTARTS, says(epoch=4), False, Start.STANDBY, "the peer has served under epoch 4"),
+        (SERVED, {}, says(epoch=4), True, Start.STANDBY, "the peer has served under epoch 4"),
+        (SERVED, {}, turned_away(epoch=4), False, Start.STANDBY, "the peer has served under epoch 4"),
+        (SERVED, RESTARTS, turned_away(epoch=4), True, Start.STANDBY, "the peer has served under epoch 4"),
+        (SERVED, {}, turned_away(epoch=4, pair="q"), False, Start.WAIT, "`tiphys ha resume`"),
+        (SERVED, {}, turned_away(), False, Start.WAIT, "`tiphys ha resume`"),
         (SERVED, {}, says(state=HaState.ACTIVE), False, Start.STANDBY, "the peer is active"),
         (SERVED, {}, go("active"), False, Start.STANDBY, "the peer is active"),
         (SERVED, {}, go("active"), True, Start.STANDBY, "the peer is active"),
