@@ -13,7 +13,7 @@ class ActivePart(Protocol):
     """Agents, served."""
 
     async def start(self, *, epoch: int, pair: str, promoted: bool) -> None:
-        """`promoted`: agents may have what this principal has never heard of."""
+        """`promoted`: agents know another principal, and may have what this one has never heard of."""
         ...
 
     async def stop(self, *, reason: str) -> None:

@@ -151,7 +151,9 @@ class PairRole:
         figures: str = "",
         holding: bool | None = None,
     ) -> None:
-        """The record says so first; whoever dies behind it asks the peer when it starts again."""
+        """The record says so first; whoever dies behind it asks the peer when it starts again. `holding` is told where
+        another one served until now.
+        """
         record = self.held_record()
         await self.note(
             who=who,
@@ -167,7 +169,7 @@ class PairRole:
             step=HandoverStep.NONE,
             token={},
         )
-        await self.start_serving()
+        await self.start_serving(promoted=holding is not None)
         await self.announce("Active", f"{what} under epoch {epoch}: {why}")
 
     async def serve_on(self, *, who: str, why: str, what: str) -> None:
@@ -198,10 +200,10 @@ class PairRole:
             epoch=record.next_epoch,
         )
 
-    async def start_serving(self) -> None:
+    async def start_serving(self, *, promoted: bool = False) -> None:
         record = self.held_record()
         await self.replica.adopt()
-        await self._start_active(record)
+        await self._start_active(record, promoted=promoted)
         await self.source.start(epoch=record.served_epoch, history=record.history)
         self.show(HaState.ACTIVE)
 
@@ -216,9 +218,11 @@ class PairRole:
         await self._start_active(self.held_record())
         self.show(HaState.ACTIVE)
 
-    async def _start_active(self, record: HaRecord) -> None:
-        await self.active.start(epoch=record.served_epoch, pair=record.pair, promoted=record.holding)
-        for agent in record.released:
+    async def _start_active(self, record: HaRecord, *, promoted: bool = False) -> None:
+        await self.active.start(
+            epoch=record.served_epoch, pair=record.pair, promoted=promoted or record.holding
+        )
+        for agent in record.released if record.holding else ("",):
             self.active.release(agent)
 
     async def stop_serving(self, reason: str) -> None:

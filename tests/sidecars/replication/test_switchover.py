@@ -16,6 +16,7 @@ from kube.resources import APP_PROJECTS, SECRETS
 from kube.store import Object, Resource
 from sidecars.fleet import ha_client
 from sidecars.fleet.ha_client import HaRefusedError, HaUnknownError
+from sidecars.principal import principal
 from sidecars.principal.roles import active
 from sidecars.replication.control import changes, observer, switchover
 from sidecars.replication.envelopes import START_KEY
@@ -231,3 +232,28 @@ async def test_whoever_is_not_fenced_hands_over_nothing() -> None:
                     pass
         assert one.state == "active"
         assert "switchover begun" not in audit(one)
+
+
+async def test_agents_are_compared_once_more_also_after_a_switchover(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They know another identity of their principal, and nothing is held: it lacks nothing."""
+    monkeypatch.setattr(principal, "SETTLING_SECONDS", 0.1)
+    compared, compare_again = [], principal.Principal._compare_again
+
+    def noted(serving: principal.Principal, agent: Any) -> None:
+        compared.append(
+            (agent.name, serving.held.holds(AGENT, kind="Application", namespace=AGENT, name="x"))
+        )
+        compare_again(serving, agent)
+
+    monkeypatch.setattr(principal.Principal, "_compare_again", noted)
+    a, workload = FencedStore(), EmbeddedStore(namespaces=[ARGOCD])
+    async with regions(a, FencedStore()) as (one, two):
+        await following(one, two)
+        await a.create(SECRETS, cluster_secret(AGENT), namespace=ARGOCD)
+        async with processes.connected_agent(workload, one.pki, name=AGENT, port=one.port):
+            await eventually(lambda: one.controller.role.active.connected == 1)
+        await eventually_replicating(one, two)
+        await switched(one)
+        assert compared == []  # the first principal of a pair is the one that they know
+        async with processes.connected_agent(workload, one.pki, name=AGENT, port=two.port):
+            await eventually(lambda: compared == [(AGENT, False)])
