@@ -6,7 +6,6 @@ What a primary says is gone is not braked: only absence is, which a restored or 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from sidecars.replication import metrics
 from sidecars.replication.kinds import BY_NAME, ObjectKey
 from sidecars.replication.messages import Absences
 from sidecars.replication.standby.progress import Progress, Token
@@ -68,7 +67,6 @@ class DeletionBrake:
                     logs.REASON: "the primary has none of the kind" if not absences.present else "too many",
                 },
             )
-        self._count(absences.kind)
 
     def compared(self, kind: str) -> None:
         """A comparison of the kind is complete: what it did not name is no longer to be deleted."""
@@ -76,22 +74,14 @@ class DeletionBrake:
         for key in [key for key in held.tokens if key not in held.named]:
             self._progress.done(held.tokens.pop(key))
         held.named.clear()
-        self._count(kind)
 
     def take(self, key: ObjectKey) -> Token | None:
         """The primary told of the object itself, and whoever writes that does what had to be done here."""
-        token = self._held[key.kind].tokens.pop(key, None)
-        if token is not None:
-            self._count(key.kind)
-        return token
+        return self._held[key.kind].tokens.pop(key, None)
 
     def accept(self, kind: str) -> int:
         held = self._held[kind]
         accepted, held.tokens = held.tokens, {}
         for key, token in accepted.items():
             self._delete(key, held.sequence, token)
-        self._count(kind)
         return len(accepted)
-
-    def _count(self, kind: str) -> None:
-        metrics.HELD_DELETIONS.labels(kind).set(len(self._held[kind].tokens))

@@ -1,6 +1,7 @@
 """A standby that follows its primary: one stream after the other, and nothing of it writes once it has stopped."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -260,15 +261,18 @@ class Follower:
         metrics.CLIENT_SEQUENCE.set(progress.applied)
 
     def measure(self) -> None:
-        """For a scrape."""
-        now = self._timing.monotonic()
-        lag = 0.0 if self._lagging_since is None else now - self._lagging_since
+        """For a scrape. One that follows nobody, since it serves, lacks nothing."""
+        follows, since = self._task is not None, self._lagging_since
+        lag = self._timing.monotonic() - since if follows and since is not None else 0.0
         metrics.CLIENT_LAG.set(lag)
-        if self._task is not None:
+        if follows:
             metrics.LAG_SECONDS.set(lag)
         metrics.CLIENT_AGENTS.set(len(self._objects.inventories[CLUSTER.name]))
+        unwritten = Counter(key.kind for key in self._unwritten if follows)
+        held = self._session.brake.held if self._session is not None else {}
         for name in BY_NAME:
-            metrics.DEAD_LETTERS.labels(name).set(sum(1 for key in self._unwritten if key.kind == name))
+            metrics.DEAD_LETTERS.labels(name).set(unwritten[name])
+            metrics.HELD_DELETIONS.labels(name).set(held.get(name, 0))
 
     def _lost(self, error: BaseException) -> None:
         self._problem = str(error)[:500]

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from kube.embedded import Call
 from kube.errors import InvalidError, UnavailableError
@@ -192,6 +193,19 @@ async def test_a_scrape_shows_how_streams_began_and_what_is_held() -> None:
                     "tiphys_replication_comparisons_total",
                 )
             ),
+        )
+        # Nothing waits at one that serves, and nothing is lacking there.
+        b.hooks.faults = failing(1_000_000, "bad")
+        for name in ("bad", "late"):
+            await a.create(APP_PROJECTS, project(name), namespace=ARGOCD)
+        lag = "argocd_agent_replication_client_lag_seconds"
+        await scraped_until(two, is_at("tiphys_replication_dead_letters", PROJECTS, value=1), is_above(lag))
+        await two.controller.promote(replace(JO, force=True, epoch=1))
+        await scraped_until(
+            two,
+            is_at("tiphys_replication_held_deletions", PROJECTS, value=0),
+            is_at("tiphys_replication_dead_letters", PROJECTS, value=0),
+            is_at(lag, value=0),
         )
 
 
