@@ -133,12 +133,14 @@ class ReplicationService:
                 await context.send_initial_metadata(self._controller.handshake.metadata())
                 await self._while_trusted(caller, go.serve(identity, GrpcGoReplicaStream(context)))
                 return b""
+            theirs = Handshake.of(caller.metadata)
+            if theirs is None:
+                raise MalformedError("a replica that does not say who it is")
             start = _start(caller)
             self._source.resumes(start)
             await context.send_initial_metadata(self._controller.handshake.metadata())
-            stream, theirs = GrpcPrimaryStream(context), Handshake.of(caller.metadata)
             serving = self._source.serve(
-                identity, caller.address, stream, start, principal=theirs.principal if theirs else ""
+                identity, caller.address, GrpcPrimaryStream(context), start, principal=theirs.principal
             )
             await self._while_trusted(caller, serving)
             return b""

@@ -10,7 +10,7 @@ from argocd import names
 from certs.key_pair import Material
 from kube.resources import APPLICATIONS, CONFIG_MAPS
 from sidecars.replication.envelopes import START_KEY
-from sidecars.replication.handshake import Handshake
+from sidecars.replication.handshake import KEY, Handshake
 from sidecars.replication.messages import ReplicaStart
 from sidecars.replication.states import HaState
 from sidecars.wire.generated.replication_pb2 import ReplicationStatus, StatusRequest
@@ -129,6 +129,19 @@ async def test_two_that_are_no_pair_say_what_differs(changes: dict[str, Any], wo
         assert pair.source.replicas() == []
         assert pair.active.heard_of == []
         assert len((await two.list(APPLICATIONS)).items) == 3
+
+
+async def test_a_replica_of_ours_that_says_nothing_of_itself_is_no_replica() -> None:
+    async with Pair(Hub(embedded()), Hub(embedded())).running(following=False) as pair:
+        target = f"localhost:{pair.listening.port}"
+        for said in ((), ((KEY, '{"pair": 1}'),)):
+            async with aio.secure_channel(target, channel_credentials(certificate("standby"))) as channel:
+                call = channel.stream_stream("/replicationapi.Replication/Subscribe")(
+                    metadata=[*said, (START_KEY, ReplicaStart().text())], timeout=20
+                )
+                assert await call.code() is grpc.StatusCode.INVALID_ARGUMENT
+                assert "does not say who it is" in await call.details()
+        assert pair.source.replicas() == []
 
 
 async def test_a_primary_of_a_lower_epoch_is_not_followed() -> None:
