@@ -317,7 +317,7 @@ class Applier:
         there = await self._writer.get(kind.resource, name=key.name, namespace=key.namespace)
         if there is None:
             return
-        if not is_of(kind, there):
+        if not (is_of(kind, there) and self._objects.scope.admits(kind, there)):
             raise ObjectError("another object has its name, which is none of the primary's")
         await self._writer.delete_at_once(kind.resource, there)
         if self._objects.get(key) is not None:

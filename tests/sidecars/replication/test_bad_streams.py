@@ -247,6 +247,7 @@ async def test_a_primary_can_neither_write_nor_delete_what_is_no_replicated_obje
     store = embedded()
     secret = {"metadata": {"name": "argocd-secret"}, "stringData": {"key": "of the hub"}}
     await create(store, SECRETS, secret)
+    await create(store, APPLICATIONS, application("own"))  # of the hub's Argo CD, and of no agent
 
     def repository(
         kind: ReplicatedKind, name: str, *, namespace: str = ARGOCD, gone: bool = False
@@ -260,14 +261,20 @@ async def test_a_primary_can_neither_write_nor_delete_what_is_no_replicated_obje
         (PrimaryWord.ENTRIES, 1, objects(repository(REPOSITORY, "argocd-secret"))),
         (PrimaryWord.ENTRIES, 2, objects(repository(REPOSITORY, "elsewhere", namespace="kube-system"))),
         (PrimaryWord.ENTRIES, 3, objects(repository(REPOSITORY, "argocd-secret", gone=True))),
+        (
+            PrimaryWord.ENTRIES,
+            4,
+            objects(ReplicatedItem(ObjectKey(APPLICATION.name, ARGOCD, "own"), 4, None)),
+        ),
         SYNCED,
-        complete=3,
+        complete=4,
     )
     primary = ScriptedPrimary(script)
     async with following(store, primary) as follower:
-        await until(lambda: primary.acknowledged == 3)
+        await until(lambda: primary.acknowledged == 4)
+        assert "own" in await names_in(store)
         kept = await store.get(SECRETS, name="argocd-secret", namespace=ARGOCD)
         assert kept["data"] != {"key": "eA=="}
         assert await queries.find(store, SECRETS, name="elsewhere", namespace="kube-system") is None
         reasons = {letter.name: letter.reason for letter in follower.progress().dead_letters}
-        assert set(reasons) == {"argocd-secret", "elsewhere"}
+        assert set(reasons) == {"argocd-secret", "elsewhere", "own"}
