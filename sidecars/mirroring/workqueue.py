@@ -6,6 +6,8 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 
+from argocd.agents.vocabulary import Target
+from kube.errors import without_values
 from sidecars.delivery.outcomes import DeliveryVerdict, judge
 from sidecars.delivery.timing import Backoff, Timing
 from tiphys import logs
@@ -71,10 +73,15 @@ class WorkQueue:
                 self._offer(key)
 
     def _failed(self, key: Hashable, work: Work, error: Exception) -> None:
-        fields = {logs.KEY: str(key), logs.ERROR: logs.describe(error)}
+        # What an API server says of a repository may quote its credentials, and a traceback ends with its words.
+        hides = isinstance(key, tuple) and Target.REPOSITORY in key
+        fields = {
+            logs.KEY: str(key),
+            logs.ERROR: without_values(error, whole=False) if hides else logs.describe(error),
+        }
         verdict = judge(error)
         if verdict is not DeliveryVerdict.RETRY:
-            crash = error if verdict is DeliveryVerdict.CRASH else None
+            crash = error if verdict is DeliveryVerdict.CRASH and not hides else None
             log.error("a repair is given up", **fields, exc_info=crash)
             self._attempts.pop(key, None)
             return

@@ -14,7 +14,7 @@ from typing import Any
 from argocd import names
 from argocd.reading import mapping, text
 from kube import queries
-from kube.errors import ApiError
+from kube.errors import ApiError, without_values
 from kube.resources import SECRETS
 from kube.secrets import decoded_data
 from kube.store import Object, Store
@@ -81,7 +81,7 @@ class ClusterTokens:
             except ApiError as error:
                 log.warning(
                     "a cluster's token cannot be renewed: the principal needs update of its Secret",
-                    **{logs.SECRET_NAME: name, logs.ERROR: str(error)},
+                    **{logs.SECRET_NAME: name, logs.ERROR: without_values(error, whole=False)},
                 )
             else:
                 log.info("a cluster's token renewed", **{logs.AGENT: agent})

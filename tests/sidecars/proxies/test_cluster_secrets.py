@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
 from argocd import names
 from argocd.agents.replication import replicated_copy
 from argocd.agents.vocabulary import Mode
-from kube.embedded import EmbeddedStore
+from kube.embedded import Call, EmbeddedStore
+from kube.errors import InvalidError
 from kube.resources import SECRETS
 from kube.store import Object
 from sidecars.agent.cluster_cache_info import ClusterCacheInfoTeller
@@ -28,6 +30,7 @@ from sidecars.wire.auth.authenticator import Admission
 from sidecars.wire.auth.tokens import PROXY_SECONDS, Audience, TokenError, Tokens, generate_key
 from tests.sidecars.pair_in_memory import ARGOCD, Hub, Pair, connected, until
 from tests.sidecars.proxies.redis.redis_servers import redis_server
+from tiphys import logs
 
 AGENT = "agent-a"
 
@@ -246,3 +249,22 @@ async def test_the_page_of_clusters_tells_who_is_connected_with_version_and_lag(
         await client.aclose()
         assert state["status"] == "Successful"
         assert state["message"].startswith(f"managed agent {AGENT}, version 1.2.3, lag ")
+
+
+async def test_a_token_that_cannot_be_written_is_told_without_the_api_servers_words(
+    tokens: Tokens, clock: Clock
+) -> None:
+    async def refuse(call: Call) -> None:
+        if (call.resource, call.verb) == (SECRETS, "replace"):
+            raise InvalidError('data[config]: Invalid value: "the token"')
+
+    async with registering(tokens) as (hub, principal, made):
+        secret = await hub.store.get(SECRETS, name=f"cluster-{AGENT}", namespace=ARGOCD)
+        await principal.hub_state.clusters.reached(secret["metadata"]["resourceVersion"])
+        assert isinstance(hub.store, EmbeddedStore)
+        hub.store.hooks.faults = refuse
+        clock.seconds += PROXY_SECONDS
+        with structlog.testing.capture_logs() as lines:
+            await made.renew()
+        (line,) = lines
+        assert (line[logs.SECRET_NAME], line[logs.ERROR]) == (f"cluster-{AGENT}", "InvalidError")
