@@ -11,6 +11,7 @@ from argocd.agents.vocabulary import Mode
 from sidecars.delivery.session import Stream
 from sidecars.principal.principal import Principal
 from sidecars.replication.control.parts import HeldObject
+from sidecars.replication.metrics import HELD_OBJECTS
 from sidecars.replication.report import ConnectedAgent
 from sidecars.wire.server.sessions import Cut, OpenStreams
 from tiphys import logs
@@ -130,6 +131,7 @@ class ActivePrincipal:
 
     async def _end(self) -> None:
         self.principal, task, self._task = None, self._task, None
+        HELD_OBJECTS.set(0)
         if task is not None:
             task.cancel()
             _, pending = await asyncio.wait({task}, timeout=STOP_SECONDS)

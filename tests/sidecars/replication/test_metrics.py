@@ -252,3 +252,8 @@ async def test_objects_that_only_agents_know_are_counted() -> None:
         assert (await scraped(one))["tiphys_replication_held_objects"] == 2
         held.release("prod")
         assert (await scraped(one))["tiphys_replication_held_objects"] == 0
+        # Whoever does not serve any more holds nothing back.
+        assert held.holds("other", kind="Application", namespace="other", name="shop")
+        assert (await scraped(one))["tiphys_replication_held_objects"] == 1
+        await one.controller.demote(JO)
+        assert (await scraped(one))["tiphys_replication_held_objects"] == 0
