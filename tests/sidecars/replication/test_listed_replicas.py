@@ -18,8 +18,15 @@ from sidecars.replication.states import HaState
 from sidecars.wire.generated.replication_pb2 import StatusRequest
 from sidecars.wire.tls import channel_credentials
 from tests.sidecars.replication.hubs import until
-from tests.sidecars.replication.paired_principals import NAMES, FencedStore, Region, following, regions
-from tests.sidecars.replication.step_store import audit, record
+from tests.sidecars.replication.paired_principals import (
+    JO,
+    NAMES,
+    FencedStore,
+    Region,
+    following,
+    regions,
+)
+from tests.sidecars.replication.step_store import audit, record, switched
 from tests.sidecars.replication.test_pair import eventually_replicating
 
 if TYPE_CHECKING:
@@ -148,3 +155,14 @@ async def test_whoever_else_may_replicate_promotes_nobody_by_a_token() -> None:
         assert answer == (grpc.StatusCode.FAILED_PRECONDITION, words)
         assert (one.state, two.state) == ("active", "replicating")
         assert record(two).audit[-1].what == "token refused"
+
+
+async def test_among_several_the_peer_itself_is_heard_and_handed_over_to() -> None:
+    async with with_a_third() as (one, two):
+        assert (await switched(one))[-1] == "the peer is active under epoch 2; this one follows"
+        await one.until("replicating")
+        await eventually_replicating(two, one)
+        # And deposes by its own answer, for which its call was the reason.
+        await one.controller.promote(replace(JO, force=True, epoch=2))
+        await two.until("replicating")
+        assert "stepped down" in audit(two)
