@@ -154,6 +154,12 @@ async def test_on_a_standby_only_the_principal_writes_and_a_promotion_lets_other
             demoted = await records.change(replace(active, role=HaRole.STANDBY))
             await until_fenced(fence, demoted)
             assert await is_refused(other)
+            # A canary that somebody leaves there changes nothing, also below: admission comes first.
+            left = {"epoch": str(demoted.epoch), "role": demoted.role.value}
+            await other.create(
+                CONFIG_MAPS, {"metadata": {"name": names.HA_CANARY}, "data": left}, namespace=ARGOCD
+            )
+            assert (await fence.prove(demoted, seconds=0.0)).stands
             # One that is gone is noticed. It is not put back here: an API server does not follow the parameter of a
             # binding that was deleted and made again until it restarts, which the canary notices too.
             cluster.kubectl("delete", "validatingadmissionpolicybinding", names.HA_FENCE)

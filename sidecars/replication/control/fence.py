@@ -8,7 +8,7 @@ import asyncio
 from dataclasses import dataclass
 
 from argocd import names
-from kube.errors import ApiError, ForbiddenError, InvalidError
+from kube.errors import AlreadyExistsError, ApiError, ForbiddenError, InvalidError
 from kube.resources import CONFIG_MAPS
 from kube.store import Object, Store
 from sidecars.replication.metrics import FENCED
@@ -81,4 +81,6 @@ class Fence:
             if names.HA_FENCE not in str(error):
                 raise
             return False
+        except AlreadyExistsError:  # somebody has left one there, and admission comes first
+            return True
         return True

@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+from argocd import names
+from kube.resources import CONFIG_MAPS
 from kube.store import Object, Resource
 from sidecars.replication.control.fence import Fence
 from sidecars.replication.record import HaRecord, HaRole, RecordStore
@@ -22,6 +24,17 @@ class SlowStore(FencedStore):
 async def test_a_slow_answer_is_waited_for_and_one_that_says_no_is_believed_in_time() -> None:
     store = SlowStore()
     record = await RecordStore(store, namespace=ARGOCD).create(RECORD)
+    fence = Fence(store, namespace=ARGOCD)
+    assert (await fence.prove(record, seconds=0.0)).stands
+    store.fenced = False
+    assert "are not there" in (await fence.prove(record, seconds=0.0)).problem
+
+
+async def test_a_canary_that_somebody_has_left_there_hides_no_fence_and_poses_as_none() -> None:
+    store = FencedStore()
+    record = await RecordStore(store, namespace=ARGOCD).create(RECORD)
+    left = {"metadata": {"name": names.HA_CANARY}, "data": {"epoch": "2", "role": "standby"}}
+    await store.create(CONFIG_MAPS, left, namespace=ARGOCD)
     fence = Fence(store, namespace=ARGOCD)
     assert (await fence.prove(record, seconds=0.0)).stands
     store.fenced = False
