@@ -16,6 +16,7 @@ import pytest
 from sidecars.replication.control.safeguards import PairSafeguards
 from tests.simulation.paired_hubs import Safeguards
 from tests.simulation.promotions import Fate, Promotions
+from tests.simulation.safeguards import off, on
 from tests.simulation.simulation import Scenario, simulate
 from tests.simulation.switchovers import Switchovers
 from tests.simulation.world import World
@@ -95,90 +96,94 @@ def test_a_seed_of_promotions_replays_exactly() -> None:
     assert first.lines == second.lines
 
 
+SWITCHED_OFF: list[tuple[type[Promotions], Safeguards, Fate, str, int]] = [
+    (
+        Promotions,
+        Safeguards(pair=PairSafeguards(asks_peer=False)),
+        Fate(regions=1.0, replicas=(1,)),
+        "starts under",
+        3,
+    ),
+    (
+        Promotions,
+        Safeguards(pair=PairSafeguards(waits_when_interrupted=False)),
+        Fate(killed=0.6),
+        "by a promotion that was killed",
+        3,
+    ),
+    (
+        Promotions,
+        Safeguards(pair=PairSafeguards(steps_down=False)),
+        Fate(forced=0.5),
+        "is disconnected|is active",
+        0,
+    ),
+    (Promotions, Safeguards(pair=PairSafeguards(checks_promotion=False)), Fate(), "is promoted with", 6),
+    (
+        Promotions,
+        Safeguards(pair=PairSafeguards(stops_following=False)),
+        Fate(forced=0.5),
+        "writes a copy",
+        0,
+    ),
+    (
+        Promotions,
+        Safeguards(pair=PairSafeguards(compares_and_sets=False)),
+        Fate(paused=0.3, replicas=(2,)),
+        "which it had not read",
+        0,
+    ),
+    (
+        Switchovers,
+        Safeguards(pair=PairSafeguards(proves_fence=False)),
+        Fate(killed=0, paused=0, regions=0, parted=0, replayed=0),
+        "was taken",
+        41,
+    ),
+    (
+        Switchovers,
+        Safeguards(pair=PairSafeguards(checks_token=False)),
+        Fate(replayed=0.5, killed=0, paused=0, regions=0),
+        "which nobody had deleted|was taken",
+        9,
+    ),
+    (
+        Switchovers,
+        Safeguards(restored=False),
+        Fate(killed=0, paused=0, regions=0, parted=0, replayed=0),
+        "ran again",
+        3,
+    ),
+    (Switchovers, Safeguards(fence=False), Fate(), "was taken", 0),
+    (
+        Promotions,
+        Safeguards(epoch_memory=False),
+        Fate(forced=0.7, astray=0.5, parted=1.0, regions=0, flap_seconds=1.0),
+        "obeys epoch",
+        13,
+    ),
+    (Promotions, Safeguards(holding=False), Fate(forced=0.5, regions=0.7), "which nobody had deleted", 0),
+    (
+        Promotions,
+        Safeguards(lease=False),
+        Fate(paused=0.3, replicas=(2,)),
+        "while another has the Lease",
+        0,
+    ),
+    (
+        Promotions,
+        Safeguards(parity=False),
+        Fate(forced=0.5, parted=1.0, regions=0),
+        "served under epoch",
+        38,
+    ),
+]
+"""What somebody complains of then, and the first of twenty seeds: one that shows it, where the simulation has changed since."""
+
+
 @pytest.mark.parametrize(
     ("scenario", "safeguards", "fate", "complaint", "first"),
-    [
-        (
-            Promotions,
-            Safeguards(pair=PairSafeguards(asks_peer=False)),
-            Fate(regions=1.0, replicas=(1,)),
-            "starts under",
-            3,
-        ),
-        (
-            Promotions,
-            Safeguards(pair=PairSafeguards(waits_when_interrupted=False)),
-            Fate(killed=0.6),
-            "by a promotion that was killed",
-            3,
-        ),
-        (
-            Promotions,
-            Safeguards(pair=PairSafeguards(steps_down=False)),
-            Fate(forced=0.5),
-            "is disconnected|is active",
-            0,
-        ),
-        (Promotions, Safeguards(pair=PairSafeguards(checks_promotion=False)), Fate(), "is promoted with", 6),
-        (
-            Promotions,
-            Safeguards(pair=PairSafeguards(stops_following=False)),
-            Fate(forced=0.5),
-            "writes a copy",
-            0,
-        ),
-        (
-            Promotions,
-            Safeguards(pair=PairSafeguards(compares_and_sets=False)),
-            Fate(paused=0.3, replicas=(2,)),
-            "which it had not read",
-            0,
-        ),
-        (
-            Switchovers,
-            Safeguards(pair=PairSafeguards(proves_fence=False)),
-            Fate(killed=0, paused=0, regions=0, parted=0, replayed=0),
-            "was taken",
-            41,
-        ),
-        (
-            Switchovers,
-            Safeguards(pair=PairSafeguards(checks_token=False)),
-            Fate(replayed=0.5, killed=0, paused=0, regions=0),
-            "which nobody had deleted|was taken",
-            9,
-        ),
-        (
-            Switchovers,
-            Safeguards(restored=False),
-            Fate(killed=0, paused=0, regions=0, parted=0, replayed=0),
-            "ran again",
-            3,
-        ),
-        (Switchovers, Safeguards(fence=False), Fate(), "was taken", 0),
-        (
-            Promotions,
-            Safeguards(epoch_memory=False),
-            Fate(forced=0.7, astray=0.5, parted=1.0, regions=0, flap_seconds=1.0),
-            "obeys epoch",
-            13,
-        ),
-        (Promotions, Safeguards(holding=False), Fate(forced=0.5, regions=0.7), "which nobody had deleted", 0),
-        (
-            Promotions,
-            Safeguards(lease=False),
-            Fate(paused=0.3, replicas=(2,)),
-            "while another has the Lease",
-            0,
-        ),
-        (
-            Promotions,
-            Safeguards(parity=False),
-            Fate(forced=0.5, parted=1.0, regions=0),
-            "served under epoch",
-            38,
-        ),
-    ],
+    SWITCHED_OFF,
     ids=[
         "asking the peer before serving",
         "waiting after an interrupted promotion",
@@ -199,7 +204,11 @@ def test_a_seed_of_promotions_replays_exactly() -> None:
 def test_without_one_of_the_pairs_safeguards_somebody_notices(
     scenario: type[Promotions], safeguards: Safeguards, fate: Fate, complaint: str, first: int
 ) -> None:
-    """`first`: of twenty seeds, one that shows it; later ones where the simulation has changed meanwhile."""
     make = partial(scenario, safeguards=safeguards, fate=fate)
     with pytest.raises(AssertionError, match=complaint):
         simulate_several(make, range(first, first + 20))
+
+
+def test_every_safeguard_of_a_pair_is_switched_off_once() -> None:
+    switched_off = [safeguards for _, safeguards, *_ in SWITCHED_OFF]
+    assert Counter(name for each in switched_off for name in off(each)) == Counter(on(Safeguards()))

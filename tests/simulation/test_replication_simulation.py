@@ -12,8 +12,10 @@ from functools import partial
 
 import pytest
 
+from sidecars.replication.standby.apply import ApplySettings
 from sidecars.replication.standby.session import SessionSafeguards
 from tests.simulation.replicated_hubs import Replication, Safeguards
+from tests.simulation.safeguards import off, on
 from tests.simulation.simulation import Scenario, simulate
 from tests.simulation.world import World
 
@@ -75,16 +77,19 @@ def test_a_seed_of_a_pair_replays_exactly() -> None:
     assert first.lines == second.lines
 
 
+SWITCHED_OFF = [
+    (Safeguards(acknowledges_after_write=False), 0, "was acknowledged"),
+    (Safeguards(keeps_order=False), ORDER_SEEDS, "written over"),
+    (Safeguards(skips_equal=False), 0, "again, as it was"),
+    (Safeguards(session=SessionSafeguards(brake=False)), 0, "nobody had deleted"),
+    (Safeguards(session=SessionSafeguards(checksums=False)), 0, "which nobody gave it"),
+    (Safeguards(session=SessionSafeguards(numbers=False)), 0, "was acknowledged|instead of"),
+]
+
+
 @pytest.mark.parametrize(
     ("safeguards", "first", "complaint"),
-    [
-        (Safeguards(acknowledges_after_write=False), 0, "was acknowledged"),
-        (Safeguards(keeps_order=False), ORDER_SEEDS, "written over"),
-        (Safeguards(skips_equal=False), 0, "again, as it was"),
-        (Safeguards(session=SessionSafeguards(brake=False)), 0, "nobody had deleted"),
-        (Safeguards(session=SessionSafeguards(checksums=False)), 0, "which nobody gave it"),
-        (Safeguards(session=SessionSafeguards(numbers=False)), 0, "was acknowledged|instead of"),
-    ],
+    SWITCHED_OFF,
     ids=["acknowledging what is written", "order", "writing once", "brake", "checksums", "numbers"],
 )
 def test_without_one_of_the_safeguards_somebody_notices(
@@ -92,3 +97,9 @@ def test_without_one_of_the_safeguards_somebody_notices(
 ) -> None:
     with pytest.raises(AssertionError, match=complaint):
         simulate_several(partial(Replication, safeguards=safeguards), range(first, first + 20))
+
+
+def test_every_safeguard_of_the_copy_is_switched_off_once() -> None:
+    switched_off = [safeguards for safeguards, *_ in SWITCHED_OFF]
+    assert Counter(name for each in switched_off for name in off(each)) == Counter(on(Safeguards()))
+    assert {*on(ApplySettings()), *on(SessionSafeguards())} == set(on(Safeguards()))
