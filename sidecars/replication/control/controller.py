@@ -81,7 +81,8 @@ class HaController(RoleChanges):
                 break
             except TiphysError as error:
                 log.warning("stepped down, and cannot record it yet", **{logs.ERROR: str(error)})
-                await asyncio.sleep(_RETRY_SECONDS)
+            await asyncio.sleep(_RETRY_SECONDS)
+            with suppress(TiphysError):  # told with the next attempt
                 role.record = await role.records.read() or role.record
         self.fence_due.set()
         await role.follow(StateDetail.DIVERGED, reason)

@@ -12,7 +12,9 @@ from argocd.reading import value
 from kube.embedded import Call, Phase
 from kube.errors import ForbiddenError, InvalidError, UnavailableError
 from kube.resources import APPLICATIONS, CONFIG_MAPS
+from scripts.ports import free_port
 from sidecars.delivery.timing import Backoff
+from sidecars.replication.control import controller
 from sidecars.replication.control.settings import RestartPolicy
 from sidecars.replication.control.status import status
 from sidecars.replication.primary import source
@@ -272,6 +274,40 @@ async def test_the_surplus_of_a_deposed_primary_is_named_and_it_is_diverged_unti
         await one.start()
         await one.until("disconnected")
         assert one.controller.role.detail == ""
+
+
+async def test_one_that_steps_down_while_its_api_server_is_away_has_diverged_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(controller, "_RETRY_SECONDS", 0.05)
+    a, b = FencedStore(), FencedStore()
+    looks = 0
+
+    async def away(call: Call) -> None:
+        nonlocal looks
+        if call.name == names.HA_RECORD and call.phase is Phase.BEFORE:
+            looks += 1
+            raise UnavailableError("no answer")
+
+    async with regions(a, b) as (one, two):
+        await following(one, two)
+        await two.stop()
+        for number in range(25):
+            await a.create(APPLICATIONS, application(f"last-{number:02}"), namespace=AGENT)
+        await one.stop()
+        await two.start()
+        await two.until("disconnected")
+        await two.controller.promote(replace(JO, force=True, epoch=1))
+        one.ha = {"restart_policy": RestartPolicy.ACTIVE, "peer_address": f"localhost:{free_port()}"}
+        await one.start()
+        await one.until("active")
+        a.hooks.faults = away
+        one.controller.heard(two.controller.handshake)
+        await eventually(lambda: looks >= 6)
+        assert one.state == "disconnected"
+        a.hooks.faults = None
+        await eventually(lambda: one.controller.role.detail == "diverged")
+        assert one.controller.role.held_record().audit[-1].what == "stepped down"
 
 
 async def test_deletions_are_recorded_before_they_are_made() -> None:
