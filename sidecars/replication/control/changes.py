@@ -130,8 +130,7 @@ class RoleChanges(PairObserver):
             ) from unknown
         if role.held_record().role is not HaRole.STANDBY:
             raise UnknownOutcomeError(f"{error}; but the record says {role.held_record().role}") from error
-        role.show(role.state, reason="the promotion failed")
-        await role.replica.start()
+        await role.follow("the promotion failed")
 
     # The peer's word in a switchover.
 
@@ -239,7 +238,7 @@ class RoleChanges(PairObserver):
             await role.source.stop()
             # Whoever is promoted next must not find writers here.
             self.fence_report = await self.fence.prove(role.held_record())
-            await role.follow(StateDetail.NONE, why)
+            await role.follow(why)
             FAILBACKS.inc()
             return role.state
 

@@ -85,7 +85,7 @@ class HaController(RoleChanges):
             with suppress(TiphysError):  # told with the next attempt
                 role.record = await role.records.read() or role.record
         self.fence_due.set()
-        await role.follow(StateDetail.DIVERGED, reason)
+        await role.follow(reason)
 
     async def _watch_peer(self) -> None:
         replaced = False
@@ -147,8 +147,7 @@ class HaController(RoleChanges):
         if record.role is not HaRole.STANDBY:
             await role.become_standby(who=OURSELVES, why=why, what="taken back")
         await role.source.stop()
-        role.show(role.state if role.state is HaState.SYNCING else HaState.DISCONNECTED, reason=why)
-        await role.replica.start()
+        await role.follow(why)
 
     async def _release_when_equal(self) -> None:
         """The old primary has followed to equal digests, and no agent has what neither of the two knows."""

@@ -106,19 +106,25 @@ class PairObserver:
 
     def syncing(self) -> None:
         """Only the first sync is a state; later ones leave a copy that can be promoted."""
+        role = self.role
+        if (role.state, role.detail) == (HaState.DISCONNECTED, StateDetail.NONE) and self._has_diverged:
+            role.show(role.state, StateDetail.DIVERGED, role.reason)
 
     def in_sync(self) -> None:
         """Told again when a comparison is equal: until then one that has diverged stays so."""
         role = self.role
         if role.state not in {HaState.SYNCING, HaState.DISCONNECTED}:
             return
-        if role.detail is StateDetail.DIVERGED:
-            progress = role.replica.progress()
-            if not (progress.is_equal or progress.follows_argocd_agent):
-                return
-        elif role.detail is not StateDetail.NONE:
-            return
-        role.show(HaState.REPLICATING)
+        if role.detail in {StateDetail.NONE, StateDetail.DIVERGED} and not self._has_diverged:
+            role.show(HaState.REPLICATING)
+
+    @property
+    def _has_diverged(self) -> bool:
+        progress = self.role.replica.progress()
+        # With one of argocd-agent's nothing can be compared.
+        if not progress.may_have_surplus or progress.follows_argocd_agent:
+            return False
+        return self.role.is_passed(self.view.handshake if self.view else None)
 
     def disconnected(self, reason: str) -> None:
         role = self.role

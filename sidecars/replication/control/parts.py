@@ -75,8 +75,8 @@ class ReplicaPart(Protocol):
 
     async def load(self) -> None: ...
 
-    async def start(self, *, diverged: bool = False) -> None:
-        """`diverged`: it may have written what its primary does not know."""
+    async def start(self, *, may_have_surplus: bool = False) -> None:
+        """`may_have_surplus`: it has written what its primary may not know."""
         ...
 
     async def stop(self) -> None:

@@ -122,22 +122,18 @@ class PairRole:
             await self.announce("Standby", f"first start as replica: {reason}")
         elif self.record.role is not HaRole.STANDBY:
             await self.become_standby(who=OURSELVES, why=reason, what="restarted as standby", peer=peer)
-        if self.has_diverged:
-            await self.follow(StateDetail.DIVERGED, reason)
-            return
-        self.show(HaState.DISCONNECTED if self.has_been_whole else HaState.SYNCING, reason=reason)
-        await self.replica.start()
+        await self.follow(reason)
 
     @property
     def has_been_whole(self) -> bool:
         """It finished a sync once, or was active itself."""
         return self.replica.progress().synced_once or self.held_record().served_epoch > 0
 
-    @property
-    def has_diverged(self) -> bool:
-        """It has served, another has served since, and no comparison with that one was equal yet."""
+    def is_passed(self, peer: Handshake | None = None) -> bool:
+        """It has served, and another has served since: by the record, or as the peer says."""
         record = self.held_record()
-        return 0 < record.served_epoch < record.peer_epoch and not self.replica.progress().is_equal
+        told = peer.epoch if peer is not None and peer.pair == record.pair else 0
+        return 0 < record.served_epoch < max(record.peer_epoch, told)
 
     # Serving, and not.
 
@@ -296,6 +292,10 @@ class PairRole:
         )
         return bool(joins or learns)
 
-    async def follow(self, detail: StateDetail, reason: str) -> None:
-        self.show(HaState.DISCONNECTED, detail, reason)
-        await self.replica.start(diverged=detail is StateDetail.DIVERGED)
+    async def follow(self, reason: str) -> None:
+        """The peer, once that is active."""
+        state = HaState.DISCONNECTED if self.has_been_whole else HaState.SYNCING
+        may_have_surplus = self.held_record().served_epoch > 0 and not self.replica.progress().is_equal
+        diverged = may_have_surplus and self.is_passed()
+        self.show(state, StateDetail.DIVERGED if diverged else StateDetail.NONE, reason)
+        await self.replica.start(may_have_surplus=may_have_surplus)

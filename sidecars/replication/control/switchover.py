@@ -14,7 +14,7 @@ from sidecars.replication.handshake import Handshake
 from sidecars.replication.peer import PeerRefusedError, PeerUnreachableError
 from sidecars.replication.primary.source import ReplicaStatus
 from sidecars.replication.record import HandoverStep
-from sidecars.replication.states import HaState, StateDetail
+from sidecars.replication.states import HaState
 from tiphys import logs
 from tiphys.errors import TiphysError
 
@@ -102,7 +102,7 @@ class Switchover:
                 )
             except TiphysError as error:  # it is noted with the peer's epoch, when that is
                 log.warning("the switchover is done, and not recorded yet", **{logs.ERROR: str(error)})
-            await role.follow(StateDetail.NONE, "handed over")
+            await role.follow("handed over")
             tell(f"the peer is active under epoch {epoch}; this one follows")
 
     async def _closed(
@@ -157,7 +157,7 @@ class Switchover:
                 return epoch
             role = self._controller.role
             await role.source.stop()
-            await role.follow(StateDetail.NONE, "the peer was given the token and has not answered")
+            await role.follow("the peer was given the token and has not answered")
             raise UnknownOutcomeError(
                 "the peer was given the token and has not answered: this one is a standby now. Look at both sides;"
                 " promote one of them"

@@ -88,7 +88,7 @@ class Follower:
         self._unwritten: dict[ObjectKey, UnwrittenObject] = {}
         self._comparisons = Comparisons()
         self._surplus = Surplus()
-        self._has_served = False
+        self._may_have_surplus = False
         self._counts: Mapping[str, int] = {}
         self._session: FollowingSession | None = None
         self._problem = "not started"
@@ -111,9 +111,9 @@ class Follower:
             self._comparisons.at = self._cursor.compared_at
             self._comparisons.monotonic = self._timing.monotonic() - age
 
-    async def start(self, *, diverged: bool = False) -> None:
-        """`diverged`: what is here and differs may be what this one wrote while another was active."""
-        self._has_served = diverged
+    async def start(self, *, may_have_surplus: bool = False) -> None:
+        """`may_have_surplus`: what is here and differs may be what this one wrote and its primary does not know."""
+        self._may_have_surplus = may_have_surplus
         await self._adoption.stop()
         if self._task is None:
             self._stopping = asyncio.Event()
@@ -198,7 +198,7 @@ class Follower:
                 progress=progress,
                 comparisons=self._comparisons,
                 surplus=self._surplus,
-                notes_replaced=self._has_served,
+                notes_replaced=lambda: self._may_have_surplus,
                 timing=self._timing,
                 observe=lambda: self._observe(stream.history, progress),
                 safeguards=self._safeguards,
@@ -226,6 +226,7 @@ class Follower:
     def _observe(self, history: str, progress: Progress) -> None:
         self._seen = max(self._seen, progress.seen)
         session, compared = self._session, self._comparisons
+        self._may_have_surplus = self._may_have_surplus and not compared.is_equal
         if session is not None and session.counts:
             self._counts = session.counts
         if history == self._cursor.history:
@@ -328,6 +329,7 @@ class Follower:
             left_over=self._cursor.synced_once and not (self._cursor.whole or held or self._unwritten),
             missing=self._missing(),
             expected=0 if self._cursor.synced_once else sum(self._counts.values()),
+            may_have_surplus=self._may_have_surplus,
             surplus=self._surplus.kept,
             surplus_count=self._surplus.count,
             problem=self._problem,

@@ -32,6 +32,8 @@ class FollowerProgress:
     """Of a first sync: objects that the primary has and this standby has not; -1 before it has told."""
     expected: int = 0
     """Of a first sync: all objects that the primary has; 0 before it has told."""
+    may_have_surplus: bool = False
+    """It has served, and no comparison with a primary was equal since."""
     surplus: Sequence[SurplusObject] = ()
     """The last that were deleted because the primary does not have them, or replaced after this one had served."""
     surplus_count: int = 0

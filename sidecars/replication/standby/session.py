@@ -88,7 +88,7 @@ class FollowingSession:
         progress: Progress,
         comparisons: Comparisons,
         surplus: Surplus,
-        notes_replaced: bool,
+        notes_replaced: Callable[[], bool],
         timing: Timing,
         observe: Callable[[], None],
         safeguards: SessionSafeguards,
@@ -190,7 +190,7 @@ class FollowingSession:
     def _note_replaced(self, item: ReplicatedItem) -> None:
         """Until all is equal: what differs was written here after the other one was promoted, or there."""
         here = self._objects.inventories[item.key.kind].get(item.key.text)
-        if here is None or not self._notes_replaced or self._comparisons.is_equal:
+        if here is None or not self._notes_replaced():
             return
         if here != copy_digest(orjson.loads(item.body or b"{}")):
             self._surplus.replaced(item.key)

@@ -41,7 +41,7 @@ CHANGING = (
     (r"\d+ events, (\d+ bytes, )?[\d.]+ s behind", "N behind"),
     (r"for about \d+ s", "for about N s"),
     # How far the replica was when they met.
-    (r"(?<=the peer is )syncing(?=\))", "replicating"),
+    (r"(?<=the peer is )syncing(?=\)|$)", "replicating"),
     # grpc's own words, which depend on what it tried last.
     (r"(UNAVAILABLE: |\()failed to connect[^)\n]*", r"\1…"),
 )

@@ -12,12 +12,9 @@ from argocd.reading import value
 from kube.embedded import Call, Phase
 from kube.errors import ForbiddenError, InvalidError, UnavailableError
 from kube.resources import APPLICATIONS, CONFIG_MAPS
-from scripts.ports import free_port
 from sidecars.delivery.timing import Backoff
-from sidecars.replication.control import controller
 from sidecars.replication.control.settings import RestartPolicy
 from sidecars.replication.control.status import status
-from sidecars.replication.primary import source
 from sidecars.replication.primary.session import SessionLimits
 from sidecars.replication.standby import adoption
 from tests.sidecars.pair_in_memory import ARGOCD, until
@@ -64,9 +61,9 @@ async def test_two_that_turn_each_other_away_still_hear_of_the_higher_epoch() ->
         one.ha = {**two.ha, "restart_policy": RestartPolicy.ACTIVE}
         await one.start()
         await one.until("active", "disconnected")
-        await eventually(
-            lambda: "stepped down" in {entry.what for entry in one.controller.role.held_record().audit}
-        )
+        # By the refusal of its first question, or a later one.
+        words = {"restarted as standby", "stepped down"}
+        await eventually(lambda: words & {entry.what for entry in one.controller.role.held_record().audit})
         assert one.state == "disconnected"
 
 
@@ -229,85 +226,6 @@ async def test_a_primary_that_dies_in_the_first_sync_leaves_a_count_of_what_is_m
             await two.controller.promote(JO)
         assert await two.controller.promote(replace(JO, force=True, epoch=1)) == "active"
         assert len((await b.list(APPLICATIONS, namespace=AGENT)).items) == 12
-
-
-async def test_the_surplus_of_a_deposed_primary_is_named_and_it_is_diverged_until_all_is_equal(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(source, "SessionLimits", partial(SessionLimits, compare_seconds=0.5))
-    a, b = FencedStore(), FencedStore()
-    async with regions(a, b) as (one, two):
-        await following(one, two)
-        for name in ("shop", "till"):
-            await a.create(APPLICATIONS, application(name), namespace=AGENT)
-        await until(b, APPLICATIONS, lambda there: {"shop", "till"} <= set(there), namespace=AGENT)
-        await compared(two)
-        await two.stop()
-        # Nobody hears of these but the one that is about to be deposed.
-        last = {f"last-{number:02}" for number in range(25)}
-        for name in last:
-            await a.create(APPLICATIONS, application(name), namespace=AGENT)
-        till = await a.get(APPLICATIONS, name="till", namespace=AGENT)
-        till["spec"]["source"]["targetRevision"] = "v2"
-        await a.replace(APPLICATIONS, till)
-        await one.stop()
-        await two.start()
-        await two.until("disconnected")
-        await two.controller.promote(JO)
-        await one.start()
-        # More than twenty wait for an operator, and so long it has diverged.
-        await eventually(
-            lambda: one.controller.role.replica.progress().held_deletions == {"applications": 25}
-        )
-        assert (one.state, one.controller.role.detail) == ("disconnected", "diverged")
-        await one.controller.accept_deletions("applications", JO)
-        await until(a, APPLICATIONS, lambda there: not last & set(there), namespace=AGENT)
-        await one.until("replicating")
-        progress = one.controller.role.replica.progress()
-        assert {each.name for each in progress.surplus if each.what == "deleted"} == last
-        assert {each.name for each in progress.surplus if each.what == "replaced"} == {"till"}
-        assert progress.surplus_count == 26
-        # Equal once, it is an ordinary replica.
-        await compared(one)
-        await one.stop()
-        await two.stop()
-        await one.start()
-        await one.until("disconnected")
-        assert one.controller.role.detail == ""
-
-
-async def test_one_that_steps_down_while_its_api_server_is_away_has_diverged_all_the_same(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(controller, "_RETRY_SECONDS", 0.05)
-    a, b = FencedStore(), FencedStore()
-    looks = 0
-
-    async def away(call: Call) -> None:
-        nonlocal looks
-        if call.name == names.HA_RECORD and call.phase is Phase.BEFORE:
-            looks += 1
-            raise UnavailableError("no answer")
-
-    async with regions(a, b) as (one, two):
-        await following(one, two)
-        await two.stop()
-        for number in range(25):
-            await a.create(APPLICATIONS, application(f"last-{number:02}"), namespace=AGENT)
-        await one.stop()
-        await two.start()
-        await two.until("disconnected")
-        await two.controller.promote(replace(JO, force=True, epoch=1))
-        one.ha = {"restart_policy": RestartPolicy.ACTIVE, "peer_address": f"localhost:{free_port()}"}
-        await one.start()
-        await one.until("active")
-        a.hooks.faults = away
-        one.controller.heard(two.controller.handshake)
-        await eventually(lambda: looks >= 6)
-        assert one.state == "disconnected"
-        a.hooks.faults = None
-        await eventually(lambda: one.controller.role.detail == "diverged")
-        assert one.controller.role.held_record().audit[-1].what == "stepped down"
 
 
 async def test_deletions_are_recorded_before_they_are_made() -> None:
