@@ -1,7 +1,7 @@
 """The principal as one thing: caches, agents, streams. Transport and store are given."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 
@@ -178,14 +178,12 @@ class Principal:
                 self._compare_again(known)
         return count
 
-    @property
-    def has_met_all(self) -> bool:
-        """Every agent that there is has come, and had the time to show what it has."""
+    def met(self) -> Sequence[str]:
+        """Agents that have come, and had the time to show what they have; none before all that are known have."""
         now = self._runtime.timing.monotonic()
-        return all(
-            now - self._met.get(str(name), now) >= 2 * SETTLING_SECONDS
-            for name in self.hub_state.clusters.terms("agent")
-        )
+        known = [str(name) for name in self.hub_state.clusters.terms("agent")]
+        have = all(now - self._met.get(name, now) >= 2 * SETTLING_SECONDS for name in known)
+        return known if have else ()
 
     def _compare_again(self, agent: KnownAgent) -> None:
         if not agent.link.connected or self.known_agents.get(agent.name) is not agent:

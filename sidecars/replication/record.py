@@ -223,7 +223,7 @@ def read_record(held: Object) -> HaRecord:
             parity=_parity(text(data, "parity")),
             history=text(data, "history"),
             holding=text(data, "holding") == "true",
-            released=_released(json.loads(text(data, "released") or "[]")),
+            released=read_released(json.loads(text(data, "released") or "[]")),
             peer=text(data, "peer"),
             peer_address=text(data, "peerAddress"),
             peer_epoch=_epoch(data, "peerEpoch"),
@@ -267,8 +267,10 @@ def _token(found: Any) -> Mapping[str, Any]:
     return found
 
 
-def _released(found: Any) -> tuple[str, ...]:
-    if not isinstance(found, list) or not all(isinstance(agent, str) for agent in found):
+def read_released(found: Any) -> tuple[str, ...]:
+    """Raises ValueError."""
+    is_list = isinstance(found, list) and len(found) <= MOST_RELEASED
+    if not is_list or not all(isinstance(agent, str) for agent in found):
         raise ValueError("released is no list of agents")
     return tuple(found)
 

@@ -75,9 +75,8 @@ class ActivePrincipal:
     def held(self) -> Sequence[HeldObject]:
         return () if self.principal is None else self.principal.held.all()
 
-    @property
-    def has_met_all(self) -> bool:
-        return self.principal is not None and self.principal.has_met_all
+    def met(self) -> Sequence[str]:
+        return () if self.principal is None else self.principal.met()
 
     def release(self, agent: str) -> int:
         return 0 if self.principal is None else self.principal.release(agent)

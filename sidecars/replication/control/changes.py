@@ -1,7 +1,7 @@
 """Changes of role, and who asks for them: an operator, or the peer that hands over. One at a time."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -95,6 +95,7 @@ class RoleChanges(PairObserver):
         *,
         fenced: bool,
         holding: bool = True,
+        released: tuple[str, ...] = (),
         what: str = "promotion",
         begun: str = "promotion begun",
     ) -> None:
@@ -110,7 +111,13 @@ class RoleChanges(PairObserver):
             if not self.fence_report.stands:
                 raise RefusedRoleChangeError(f"promotion taken back: {self.fence_report.problem}")
         await role.serve(
-            record.epoch, who=word.who, why=why, what=f"{forced}{what}", figures=standing, holding=holding
+            record.epoch,
+            who=word.who,
+            why=why,
+            what=f"{forced}{what}",
+            figures=standing,
+            holding=holding,
+            released=released,
         )
 
     async def _take_back(self, word: Word, error: TiphysError) -> None:
@@ -170,6 +177,7 @@ class RoleChanges(PairObserver):
                     word,
                     fenced=True,
                     holding=token.holding,
+                    released=token.released,
                     what="switchover",
                     begun="switchover: epoch claimed",
                 )
@@ -288,17 +296,17 @@ class RoleChanges(PairObserver):
                 raise RefusedRoleChangeError(
                     f"only an active one holds objects; this one is {self.role.state}"
                 )
-            return await self._release(agent, word)
+            if len(agent) > MAX_TEXT:
+                raise RefusedRoleChangeError("no agent has a name of that length")
+            return await self._release([agent] if agent else [], word)
 
-    async def _release(self, agent: str, word: Word) -> int:
-        """The record first: a restart must not hold what was released, nor release what is held."""
+    async def _release(self, agents: Sequence[str], word: Word) -> int:
+        """None named: of all. The record first: a restart must not hold what was released, nor release what is held."""
         role = self.role
-        whose = f"of {agent}" if agent else "of all agents"
+        whose = f"of {len(agents) or 'all'} agents" if len(agents) != 1 else f"of {agents[0]}"
         record = role.held_record()
-        holding = record.holding and bool(agent)
-        released = tuple(dict.fromkeys((*record.released, agent))) if holding else ()
-        if len(agent) > MAX_TEXT:
-            raise RefusedRoleChangeError("no agent has a name of that length")
+        holding = record.holding and bool(agents)
+        released = tuple(dict.fromkeys((*record.released, *agents))) if holding else ()
         if len(released) > MOST_RELEASED:
             raise RefusedRoleChangeError(
                 f"{MOST_RELEASED} agents were released one by one: release all of them, without --agent"
@@ -306,4 +314,4 @@ class RoleChanges(PairObserver):
         what = f"released held objects {whose}"
         await role.note(who=word.who, why=word.why, what=what, holding=holding, released=released)
         await role.announce("HeldObjectsReleased", f"{word.who} released held objects {whose}: {word.why}")
-        return role.active.release(agent)
+        return sum(role.active.release(agent) for agent in agents or ("",))

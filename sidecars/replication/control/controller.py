@@ -150,7 +150,9 @@ class HaController(RoleChanges):
         await role.follow(why)
 
     async def _release_when_equal(self) -> None:
-        """The old primary has followed to equal digests, and no agent has what neither of the two knows."""
+        """The old primary has followed to equal digests, and no agent has what neither of the two knows. Of one that neither
+        knows, and that may come yet, this says nothing.
+        """
         role, record = self.role, self.role.record
         if role.state is not HaState.ACTIVE or record is None or not record.holding:
             return
@@ -158,9 +160,12 @@ class HaController(RoleChanges):
         equal = any(
             each.digests_equal and all(each.digests_equal.values()) for each in role.source.replicas()
         )
-        if equal and role.active.has_met_all and not role.active.held():
+        if not equal or role.active.held():
+            return
+        agents = [agent for agent in role.active.met() if agent not in record.released]
+        if agents:
             with suppress(TiphysError):  # asked again with the next answer
-                await self._release("", Word(who=OURSELVES, why="the replica has equal digests"))
+                await self._release(agents, Word(who=OURSELVES, why="the replica has equal digests"))
 
     # The fence.
 

@@ -11,6 +11,7 @@ import grpc
 
 from sidecars.replication.control.promotion import RefusedRoleChangeError
 from sidecars.replication.handshake import Handshake, differences
+from sidecars.replication.record import read_released
 from sidecars.wire.auth.caller import Caller, caller_of
 from sidecars.wire.refusals import RefusedError
 from tiphys import logs
@@ -18,7 +19,8 @@ from tiphys.errors import TiphysError
 
 SERVICE = "tiphysha.Handover"
 TAKE_OVER = f"/{SERVICE}/TakeOver"
-_MAX_BYTES = 4096
+# With as many agents as may be released one by one.
+_MAX_BYTES = 512 * 1024
 NOT_THE_PEER = "the token is refused: whoever shows it is not this principal's peer"
 
 
@@ -37,18 +39,25 @@ class HandoverToken:
     digest: str
     holding: bool = False
     """Agents have what the giver does not know: the taker leaves that alone too."""
+    released: tuple[str, ...] = ()
+    """Agents of which it leaves nothing alone."""
+
+    def plain(self) -> dict[str, Any]:
+        """As it comes back from JSON."""
+        return {**asdict(self), "released": list(self.released)}
 
     def encoded(self) -> bytes:
-        return json.dumps(asdict(self)).encode()
+        return json.dumps(self.plain()).encode()
 
     @classmethod
     def decoded(cls, raw: bytes) -> "HandoverToken":
         try:
             told = json.loads(raw[: _MAX_BYTES + 1])
-            token = cls(**told)
+            token = cls(**{**told, "released": read_released(told.get("released", []))})
             fields = asdict(token)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, AttributeError) as error:
             raise RefusedRoleChangeError("the token cannot be read") from error
+        del fields["released"]
         kinds = {"epoch": int, "sequence": int, "holding": bool}
         if any(type(part) is not kinds.get(key, str) for key, part in fields.items()):
             raise RefusedRoleChangeError("the token cannot be read")

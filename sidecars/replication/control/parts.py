@@ -29,9 +29,8 @@ class ActivePart(Protocol):
 
     def held(self) -> "Sequence[HeldObject]": ...
 
-    @property
-    def has_met_all(self) -> bool:
-        """Every agent has come since, and had the time to show what it has."""
+    def met(self) -> Sequence[str]:
+        """Agents that have come since, and had the time to show what they have; none before all that are known have."""
         ...
 
     def release(self, agent: str) -> int: ...

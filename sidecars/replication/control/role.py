@@ -146,9 +146,10 @@ class PairRole:
         what: str,
         figures: str = "",
         holding: bool | None = None,
+        released: tuple[str, ...] = (),
     ) -> None:
         """The record says so first; whoever dies behind it asks the peer when it starts again. `holding` is told where
-        another one served until now.
+        another one served until now, and what that had released.
         """
         record = self.held_record()
         await self.note(
@@ -161,7 +162,7 @@ class PairRole:
             served_epoch=epoch,
             history=self._new_id(),
             holding=record.holding if holding is None else holding,
-            released=record.released if holding is None else (),
+            released=record.released if holding is None else released,
             step=HandoverStep.NONE,
             token={},
         )

@@ -5,7 +5,7 @@ was done is undone where the replica cannot follow in time.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from sidecars.replication.control.controller import HaController
 from sidecars.replication.control.handover import HandoverToken, digest_of
@@ -124,7 +124,7 @@ class Switchover:
             why=word.why,
             what="switchover: token given",
             step=HandoverStep.HANDING_OVER,
-            token=asdict(token),
+            token=token.plain(),
         )
         return token
 
@@ -140,6 +140,7 @@ class Switchover:
             sequence=role.source.last_sequence,
             digest=digest_of(role.source.digests()),
             holding=record.holding,
+            released=record.released,
         )
 
     async def _given(self, token: HandoverToken, word: Word) -> int:

@@ -4,19 +4,24 @@ is proven before a demotion is answered.
 
 import json
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
 from argocd import names
+from kube.embedded import EmbeddedStore
 from kube.resources import CONFIG_MAPS, SECRETS
 from kube.store import Object, Resource
+from sidecars.principal import principal
 from sidecars.replication.control.settings import RestartPolicy
 from sidecars.replication.record import MOST_RELEASED
+from tests.sidecars import processes
 from tests.sidecars.pair_in_memory import ARGOCD
 from tests.sidecars.replication.hubs import cluster_secret, until
 from tests.sidecars.replication.paired_principals import JO, FencedStore, Region, following, regions
-from tests.sidecars.replication.step_store import audit, compared, held_objects, record
+from tests.sidecars.replication.step_store import audit, compared, held_objects, record, switched
+from tests.sidecars.replication.test_pair import eventually_replicating
 from tiphys.errors import CallError
 
 AGENT = "agent-a"
@@ -45,13 +50,39 @@ async def equal_again(one: Region, two: Region) -> None:
         pass
 
 
-async def test_the_old_primary_with_the_same_objects_ends_it_where_no_agent_has_more() -> None:
+async def test_the_old_primary_with_the_same_objects_ends_it_for_agents_that_have_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(principal, "SETTLING_SECONDS", 0.1)
+    a, b, workload = FencedStore(), FencedStore(), EmbeddedStore(namespaces=[ARGOCD])
+    await a.create(SECRETS, cluster_secret(AGENT), namespace=ARGOCD)
+    async with regions(a, b) as (one, two):
+        await promoted(one, two)
+        async with processes.connected_agent(workload, two.pki, name=AGENT, port=two.port):
+            await equal_again(one, two)
+            two.controller.peer_due.set()
+            await until(lambda: bool(record(two).released))
+        last = record(two).audit[-1]
+        assert (last.who, last.what) == ("tiphys", f"released held objects of {AGENT}")
+        assert last.why == "the replica has equal digests"
+        holds = partial(held_objects(two).holds, kind="Application", namespace=AGENT, name="last")
+        # Neither principal may know of one that comes later.
+        assert (holds(AGENT), holds("later")) == (False, True)
+        # Once is enough.
+        for _ in range(2):
+            asked = two.controller.asked_at
+            two.controller.peer_due.set()
+            await until(lambda asked=asked: two.controller.asked_at != asked)  # type: ignore[misc]
+            async with two.controller.turn():
+                pass
+        assert audit(two).count(f"released held objects of {AGENT}") == 1
+
+
+async def test_where_no_agent_is_known_nothing_says_that_none_has_more() -> None:
     async with regions(FencedStore(), FencedStore()) as (one, two):
         await promoted(one, two)
         await equal_again(one, two)
-        await until(lambda: not record(two).holding)
-        last = record(two).audit[-1]
-        assert (last.who, last.what, last.why) == ("tiphys", RELEASED, "the replica has equal digests")
+        assert (record(two).holding, record(two).released) == (True, ())
 
 
 async def test_what_an_agent_has_alone_waits_for_an_operator_all_the_same() -> None:
@@ -117,3 +148,17 @@ async def test_a_demotion_is_answered_when_nobody_can_write_any_more() -> None:
         await one.controller.demote(replace(JO, why="failback"))
         assert a.proven[-1] == "standby"
         assert one.controller.fence_report.stands
+
+
+async def test_a_switchover_leaves_alone_what_was_and_holds_nothing_anew_that_was_released() -> None:
+    a, b = FencedStore(), FencedStore()
+    async with regions(a, b) as (one, two):
+        await promoted(one, two)
+        await two.controller.release(AGENT, JO)
+        await equal_again(one, two)
+        await eventually_replicating(two, one)
+        await switched(two)
+        await one.until("active")
+        assert (record(one).holding, record(one).released) == (True, (AGENT,))
+        holds = partial(held_objects(one).holds, kind="Application", namespace=AGENT, name="last")
+        assert (holds(AGENT), holds("later")) == (False, True)

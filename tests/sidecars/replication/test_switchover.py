@@ -110,6 +110,15 @@ async def test_a_token_whose_record_is_not_answered_for_is_not_given() -> None:
         await two.until("replicating")
 
 
+async def test_a_token_of_whose_record_only_the_answer_was_lost_is_given() -> None:
+    a = StepStore()
+    async with regions(a, FencedStore()) as (one, two):
+        await following(one, two)
+        await eventually_replicating(one, two)
+        a.loses, a.lost_looks = lambda what: what == "switchover: token given", 0
+        assert (await switched(one))[-1] == "the peer is active under epoch 2; this one follows"
+
+
 async def test_what_an_earlier_primary_had_begun_goes_on_after_a_switchover_that_is_undone() -> None:
     a = StepStore()
     async with regions(a, FencedStore()) as (one, two):
