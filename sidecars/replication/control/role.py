@@ -293,10 +293,11 @@ class PairRole:
         )
         return bool(joins or learns)
 
-    async def follow(self, reason: str) -> None:
-        """The peer, once that is active."""
+    async def follow(self, reason: str, *, handed_over: bool = False) -> None:
+        """The peer, once that is active. `handed_over`: that had everything."""
         state = HaState.DISCONNECTED if self.has_been_whole else HaState.SYNCING
-        may_have_surplus = self.held_record().served_epoch > 0 and not self.replica.progress().is_equal
+        is_known = handed_over or self.replica.progress().is_equal
+        may_have_surplus = self.held_record().served_epoch > 0 and not is_known
         diverged = may_have_surplus and self.is_passed()
         self.show(state, StateDetail.DIVERGED if diverged else StateDetail.NONE, reason)
         await self.replica.start(may_have_surplus=may_have_surplus)

@@ -102,7 +102,7 @@ class Switchover:
                 )
             except TiphysError as error:  # it is noted with the peer's epoch, when that is
                 log.warning("the switchover is done, and not recorded yet", **{logs.ERROR: str(error)})
-            await role.follow("handed over")
+            await role.follow("handed over", handed_over=True)
             tell(f"the peer is active under epoch {epoch}; this one follows")
 
     async def _closed(
@@ -158,7 +158,7 @@ class Switchover:
                 return epoch
             role = self._controller.role
             await role.source.stop()
-            await role.follow("the peer was given the token and has not answered")
+            await role.follow("the peer was given the token and has not answered", handed_over=True)
             raise UnknownOutcomeError(
                 "the peer was given the token and has not answered: this one is a standby now. Look at both sides;"
                 " promote one of them"

@@ -20,7 +20,8 @@ from tests.sidecars.pair_in_memory import until
 from tests.sidecars.replication.hubs import application
 from tests.sidecars.replication.hubs import until as eventually
 from tests.sidecars.replication.paired_principals import JO, FencedStore, Region, following, regions
-from tests.sidecars.replication.step_store import audit, compared
+from tests.sidecars.replication.step_store import audit, compared, switched
+from tests.sidecars.replication.test_pair import eventually_replicating
 
 AGENT = "agent-a"
 LAST = {f"last-{number:02}" for number in range(25)}
@@ -60,6 +61,19 @@ async def deposed(one: Region, two: Region, a: FencedStore, *, how: str) -> None
         await one.start()
 
 
+def shown(monkeypatch: pytest.MonkeyPatch, region: Region) -> list[StateDetail]:
+    """From now on."""
+    role, details = region.controller.role, list[StateDetail]()
+    show = role.show
+
+    def noted(state: HaState, detail: StateDetail = StateDetail.NONE, reason: str = "") -> None:
+        details.append(detail)
+        show(state, detail, reason)
+
+    monkeypatch.setattr(role, "show", noted)
+    return details
+
+
 async def accepted(one: Region, a: FencedStore) -> None:
     await eventually(
         lambda: one.controller.role.replica.progress().held_deletions == {"applications": len(LAST)}
@@ -93,14 +107,7 @@ async def test_once_equal_it_is_an_ordinary_replica_also_of_a_primary_that_begin
         await deposed(one, two, a, how="killed")
         await accepted(one, a)
         await compared(one)
-        role, details = one.controller.role, []
-        show = role.show
-
-        def noted(state: HaState, detail: StateDetail = StateDetail.NONE, reason: str = "") -> None:
-            details.append(detail)
-            show(state, detail, reason)
-
-        monkeypatch.setattr(role, "show", noted)
+        role, details = one.controller.role, shown(monkeypatch, one)
         two.ha = {"restart_policy": RestartPolicy.ACTIVE}
         await two.stop()
         await changed(b, "v3")
@@ -120,6 +127,18 @@ async def test_once_equal_it_is_an_ordinary_replica_also_of_a_primary_that_begin
         await one.start()
         await one.until("disconnected")
         assert one.controller.role.detail == ""
+
+
+async def test_one_that_has_handed_over_has_no_surplus(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = FencedStore(), FencedStore()
+    async with regions(a, b) as (one, two):
+        await following(one, two)
+        await a.create(APPLICATIONS, application("shop"), namespace=AGENT)
+        await eventually_replicating(one, two)
+        details = shown(monkeypatch, one)
+        await switched(one)
+        await one.until("replicating")
+        assert StateDetail.DIVERGED not in details
 
 
 async def test_one_that_steps_down_while_its_api_server_is_away_has_diverged_all_the_same(
