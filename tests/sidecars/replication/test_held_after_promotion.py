@@ -15,7 +15,7 @@ from kube.resources import CONFIG_MAPS, SECRETS
 from kube.store import Object, Resource
 from sidecars.principal import principal
 from sidecars.replication.control.settings import RestartPolicy
-from sidecars.replication.record import MOST_RELEASED
+from sidecars.replication.record import MAX_TEXT, MOST_RELEASED
 from tests.sidecars import processes
 from tests.sidecars.pair_in_memory import ARGOCD
 from tests.sidecars.replication.hubs import cluster_secret, until
@@ -105,6 +105,23 @@ async def test_an_agent_that_has_not_come_yet_may_have_something_too() -> None:
         await equal_again(one, two)
         assert record(two).holding
         assert RELEASED not in audit(two)
+
+
+async def test_a_switchover_hands_over_what_is_held_and_whom_an_operator_has_released() -> None:
+    a, b = FencedStore(), FencedStore()
+    await a.create(SECRETS, cluster_secret(AGENT), namespace=ARGOCD)
+    async with regions(a, b) as (one, two):
+        await promoted(one, two)
+        # As many as there may be.
+        many = (AGENT, *(f"{number}".rjust(MAX_TEXT, "x") for number in range(1, MOST_RELEASED)))
+        await two.controller.role.note(who="jo", why="a test", what="released", released=many)
+        await equal_again(one, two)
+        await eventually_replicating(two, one)
+        assert (await switched(two))[-1] == "the peer is active under epoch 3; this one follows"
+        assert (record(one).holding, record(one).released) == (True, many)
+        taken = held_objects(one)
+        assert not taken.holds(AGENT, kind="Application", namespace=AGENT, name="last")
+        assert taken.holds("agent-b", kind="Application", namespace="agent-b", name="last")
 
 
 async def test_agents_that_are_released_one_by_one_fit_into_the_record() -> None:
