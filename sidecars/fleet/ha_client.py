@@ -70,19 +70,18 @@ class HaClient:
         return int(hacontrol_pb2.CountReply.FromString(raw).count)
 
     async def switchover(self, word: Any, *, dry_run: bool) -> AsyncIterator[str]:
-        """A line per step. Once it has begun it goes on without this connection."""
-        begun = False
+        """A line per step. Once it has begun, which may be before the first line, it goes on without this connection."""
         request = hacontrol_pb2.SwitchoverRequest(word=word, dry_run=dry_run)
         async with self._channel() as channel:
+            await self._asked(channel)
             call = channel.unary_stream(f"/{SERVICE}/Switchover")(
                 request.SerializeToString(), timeout=SWITCHOVER_SECONDS
             )
             try:
                 async for raw in call:
-                    begun = not dry_run
                     yield hacontrol_pb2.SwitchoverStep.FromString(raw).text
             except aio.AioRpcError as error:
-                raise _error(error, address=self.address, begun=begun) from error
+                raise _error(error, address=self.address, begun=not dry_run) from error
 
     def _channel(self) -> Any:
         if self.material is None:

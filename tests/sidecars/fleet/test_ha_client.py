@@ -6,7 +6,8 @@ from scripts.ports import free_port
 from sidecars.fleet import ha_client
 from sidecars.fleet.ha_client import HaClient, HaUnknownError
 from tests.sidecars.replication.paired_principals import FencedStore, following, regions
-from tests.sidecars.replication.step_store import WORD, StepStore, compared, operator
+from tests.sidecars.replication.step_store import WORD, StepStore, compared, operator, switched
+from tests.sidecars.replication.test_pair import eventually_replicating
 from tiphys.errors import SurroundingsError
 
 
@@ -32,3 +33,18 @@ async def test_a_change_that_was_asked_for_and_not_answered_may_have_happened(
             await operator(two).change_role("Promote", WORD)
         assert lost.value.exit_code == 3
         assert (await operator(two).status())["state"] == "disconnected"
+
+
+async def test_a_switchover_that_is_lost_before_its_first_line_may_have_begun(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ha_client, "SWITCHOVER_SECONDS", 1.0)
+    store = StepStore()
+    async with regions(store, FencedStore()) as (one, two):
+        await following(one, two)
+        await eventually_replicating(one, two)
+        store.ends_at = "switchover begun"  # it is written, and the first line comes after it
+        with pytest.raises(HaUnknownError, match="goes on without it: look at `tiphys ha status`") as lost:
+            await switched(one)
+        assert lost.value.exit_code == 3
+        store.revive()
