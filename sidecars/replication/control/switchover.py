@@ -29,6 +29,9 @@ SEEN_SECONDS = 10.0
 # To record that it is undone; nobody serves meanwhile.
 UNDO_SECONDS = 20.0
 RETRY_SECONDS = 1.0
+# Of what came past the fence: it is named, not shown.
+LATE_BYTES = 1 << 20
+MOST_NAMED = 20
 # More than it has steps: nobody waits for whoever listens.
 MAX_LINES = 16
 
@@ -95,6 +98,9 @@ class Switchover:
                 raise RefusedRoleChangeError(f"all is undone: {reason}") from error
             tell(f"nobody writes here any more; sequence {token.sequence} is the last")
             epoch = await self._given(token, word)
+            if late := self._late(token):
+                log.error("written past the closed fence", **{logs.NAME: late})
+                tell(f"past the closed fence came, and the peer lacks: {late}")
             await role.source.stop()
             try:
                 await role.note(
@@ -127,6 +133,11 @@ class Switchover:
             token=token.plain(),
         )
         return token
+
+    def _late(self, token: HandoverToken) -> str:
+        """By an API server that had not heard of the fence yet: it is replaced when this one follows."""
+        entries = self._controller.role.source.current_log().after(token.sequence, limit=LATE_BYTES)
+        return ", ".join(f"{entry.key.kind} {entry.key.text}" for entry in entries[:MOST_NAMED])
 
     def _token(self, taker: str) -> HandoverToken:
         role, record = self._controller.role, self._controller.role.held_record()

@@ -9,6 +9,7 @@ import pytest
 from grpc import aio
 
 from argocd.agents.replication import DELETING
+from argocd.names import HA_RECORD
 from certs.key_pair import Material
 from kube.embedded import EmbeddedStore
 from kube.errors import UnavailableError
@@ -28,7 +29,15 @@ from tests.sidecars import processes
 from tests.sidecars.pair_in_memory import ARGOCD, project, until
 from tests.sidecars.replication.hubs import cluster_secret
 from tests.sidecars.replication.paired_principals import NAMES, FencedStore, following, regions
-from tests.sidecars.replication.step_store import WORD, StepStore, audit, operator, record, switched
+from tests.sidecars.replication.step_store import (
+    WORD,
+    StepStore,
+    audit,
+    operator,
+    read_what,
+    record,
+    switched,
+)
 from tests.sidecars.replication.test_pair import eventually_replicating
 from tests.sidecars.wire.listening_principal import until as eventually
 
@@ -226,6 +235,38 @@ async def test_of_several_replicas_the_peer_is_handed_over_to() -> None:
             await eventually(lambda: len(one.controller.role.source.replicas()) == 2)
             assert (await switched(one))[-1] == "the peer is active under epoch 2; this one follows"
             call.cancel()
+
+
+class LateServer(FencedStore):
+    """Beside whose record another API server takes a write, which has not heard of it yet."""
+
+    def __init__(self, other: FencedStore) -> None:
+        super().__init__()
+        self._other = other
+
+    async def replace(self, resource: Resource, body: Object, **more: Any) -> Object:
+        done = await super().replace(resource, body, **more)
+        if body["metadata"]["name"] == HA_RECORD and read_what(body) == "switchover: epoch claimed":
+            await self._other.create(APP_PROJECTS, project("late"), namespace=ARGOCD)
+        return done
+
+
+async def test_what_another_api_server_took_after_the_token_is_named() -> None:
+    a = FencedStore()
+    b = LateServer(a)
+    await a.create(APP_PROJECTS, project("web"), namespace=ARGOCD)
+    async with regions(a, b) as (one, two):
+        await following(one, two)
+        await eventually_replicating(one, two)
+        lines = await switched(one)
+        assert lines[-2:] == [
+            "past the closed fence came, and the peer lacks: appprojects argocd/late",
+            "the peer is active under epoch 2; this one follows",
+        ]
+        await until(a, APP_PROJECTS, lambda there: "late" not in there)
+        assert [(each.name, each.what) for each in one.controller.role.replica.progress().surplus] == [
+            ("late", "deleted")
+        ]
 
 
 async def test_whoever_is_not_fenced_hands_over_nothing() -> None:
