@@ -215,7 +215,7 @@ class GoReplicas:
 
     async def _send_entry(self, replica: _GoReplica, stream: GoReplicaStream, entry: LogEntry) -> None:
         if entry.key.kind not in _TARGETS:
-            return  # GPG keys and clusters are in snapshots only
+            return  # clusters are in snapshots only, and it takes nothing else
         item = self._objects.get(entry.key)
         if item is None:
             await self._send_gone(replica, stream, entry.key)
