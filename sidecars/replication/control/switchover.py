@@ -59,10 +59,15 @@ class Switchover:
         replica, peer = await self._checked()
         behind = f"{replica.lag_events} events, {replica.lag_bytes} bytes, {replica.lag_seconds:.1f} s behind"
         seconds = replica.lag_seconds + USUAL_SECONDS
+        differing = sorted(kind for kind, equal in replica.digests_equal.items() if not equal)
+        found = (
+            f"the last comparison found differences in {', '.join(differing)}: where they stay, all is undone"
+        )
         return [
             f"nobody serves agents for about {seconds:.0f} s",
             f"stop agents, write what they have told ({self._controller.role.active.connected} connected)",
             f"replica {replica.identity} reaches the last sequence: it is {behind}",
+            *([found] if differing else []),
             "this cluster's fence closes: from then on nobody writes here",
             f"where the two take longer than {REACH_SECONDS:.0f} s, all is undone",
             f"{peer} promotes itself with a token for exactly this state; {TAKE_OVER_SECONDS:.0f} s at most",
@@ -233,6 +238,11 @@ class Switchover:
         replica = next((each for each in role.source.replicas() if each.principal == peer), None)
         if replica is None:
             raise RefusedRoleChangeError("no replica is connected: the peer has no stream from here")
+        if any(replica.held_deletions.values()):
+            held = ", ".join(f"{count} {kind}" for kind, count in sorted(replica.held_deletions.items()))
+            raise RefusedRoleChangeError(
+                f"the replica holds deletions back, {held}: `tiphys ha accept-deletions` there"
+            )
         if not controller.fence_report.stands:
             raise RefusedRoleChangeError(f"this cluster is not fenced: {controller.fence_report.problem}")
         return replica, peer

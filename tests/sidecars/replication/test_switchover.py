@@ -22,13 +22,14 @@ from sidecars.principal.roles import active
 from sidecars.replication.control import changes, observer, switchover
 from sidecars.replication.envelopes import START_KEY
 from sidecars.replication.messages import ReplicaStart
+from sidecars.replication.primary.source import ReplicationSource
 from sidecars.replication.standby.connection import SUBSCRIBE
 from sidecars.replication.states import HaState
 from sidecars.wire.tls import channel_credentials
 from tests.sidecars import processes
 from tests.sidecars.pair_in_memory import ARGOCD, project, until
 from tests.sidecars.replication.hubs import cluster_secret
-from tests.sidecars.replication.paired_principals import NAMES, FencedStore, following, regions
+from tests.sidecars.replication.paired_principals import JO, NAMES, FencedStore, following, regions
 from tests.sidecars.replication.step_store import (
     WORD,
     StepStore,
@@ -175,6 +176,50 @@ async def test_a_switchover_is_undone_where_the_replica_does_not_have_everything
             assert two.state == "replicating"
             await a.create(APP_PROJECTS, project("later"), namespace=ARGOCD)
             await until(b, APP_PROJECTS, lambda there: "later" in there)
+
+
+async def test_a_switchover_that_held_deletions_would_undo_stops_nobody() -> None:
+    a, b = FencedStore(), FencedStore()
+    async with regions(a, b) as (one, two):
+        await following(one, two)
+        there = [f"project-{number}" for number in range(25)]
+        for name in there:
+            await a.create(APP_PROJECTS, project(name), namespace=ARGOCD)
+        await until(b, APP_PROJECTS, lambda found: set(there) <= set(found))
+        await one.stop()
+        for name in there[1:]:
+            await a.delete(APP_PROJECTS, name=name, namespace=ARGOCD)
+        await one.start()
+        await one.until("active")
+        await eventually_replicating(one, two)
+        source = one.controller.role.source
+        await eventually(lambda: any(each.held_deletions for each in source.replicas()))
+        for dry_run in (True, False):
+            with pytest.raises(
+                HaRefusedError, match="24 appprojects: `tiphys ha accept-deletions` there"
+            ) as caught:
+                async for _ in operator(one).switchover(WORD, dry_run=dry_run):
+                    pass
+            assert caught.value.exit_code == 1
+        assert "switchover begun" not in audit(one)
+        await two.controller.accept_deletions("appprojects", JO)
+        await until(b, APP_PROJECTS, lambda found: set(found) == {"project-0"})
+        await eventually(lambda: not any(each.held_deletions for each in source.replicas()))
+        assert (await switched(one))[-1] == "the peer is active under epoch 2; this one follows"
+
+
+async def test_a_dry_run_tells_of_differences_that_would_undo_it() -> None:
+    async with regions(FencedStore(), FencedStore()) as (one, two):
+        await following(one, two)
+        await eventually_replicating(one, two)
+        source = one.controller.role.source
+        assert isinstance(source, ReplicationSource)
+        await source.reached(NAMES["b"])  # a comparison of now: the next one is a minute away
+        source._replicas[NAMES["b"]].session.equal["applications"] = False
+        lines = [line async for line in operator(one).switchover(WORD, dry_run=True)]
+        assert (
+            "the last comparison found differences in applications: where they stay, all is undone" in lines
+        )
 
 
 async def test_both_looks_at_the_replica_share_one_time(monkeypatch: pytest.MonkeyPatch) -> None:
