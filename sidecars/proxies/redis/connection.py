@@ -68,6 +68,8 @@ class _Place:
 
     reply: bytes | None = None
     from_agent: bool = False
+    held: int = 0
+    """Bytes of an agent's answer."""
     seen: "asyncio.Future[Reply] | None" = None
 
 
@@ -121,6 +123,7 @@ class RedisConnection:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+            self._held.used -= sum(place.held for place in self._places)
             for stop in self._channels.values():
                 stop()
 
@@ -231,7 +234,6 @@ class RedisConnection:
     # An agent's answers.
 
     async def _get(self, place: _Place, agent: str, key: ApplicationKey) -> None:
-        size = 0
         try:
             value = await self._caches.get(agent, key)
             reply = resp.NULL[self._resp] if value is None else resp.bulk(value)
@@ -239,14 +241,12 @@ class RedisConnection:
                 reply = resp.error("too many answers wait for clients that do not read them")
         except TiphysError as error:
             reply = resp.error(str(error))
-        try:
-            size = len(reply)
-            self._held.used += size
-            place.reply = reply
-            await self._flush()
-        finally:
-            self._held.used -= size
-            self._gets.release()
+        except Exception:
+            log.exception("a question to an agent failed", **{logs.AGENT: agent})
+            reply = resp.error("the proxy made a mistake: its log says more")
+        place.reply, place.held = reply, len(reply)
+        self._held.used += place.held
+        await self._flush()
 
     async def _subscribe(self, command: RespCommand) -> None:
         """Each channel on its own: a client may follow agents and the control plane in one breath."""
@@ -346,7 +346,13 @@ class RedisConnection:
     async def _flush(self) -> None:
         async with self._writing:
             while self._places and self._places[0].reply is not None:
-                await self._write(self._pop().reply or b"")
+                place = self._pop()
+                try:
+                    await self._write(place.reply or b"")
+                finally:
+                    if place.held:
+                        self._held.used -= place.held
+                        self._gets.release()
 
     async def _replies(self) -> None:
         while True:

@@ -19,7 +19,7 @@ MAX_TREE_BYTES = 64 << 20
 # Cheaper than the network's own delay; what is larger is worth a thread.
 INLINE_BYTES = 64 << 10
 
-_KINDS = frozenset({"Application", "ApplicationSet"})
+_KINDS = ("Application", "ApplicationSet")
 _GROUP = names.GROUP.encode()
 
 HubNamespace = Callable[[str], str]
@@ -40,7 +40,10 @@ def renamed(tree: bytes, *, compressed: bool, hub_namespace: HubNamespace) -> by
         raise TreeError("the agent's tree is no JSON") from error
     if not isinstance(content, dict) or not _rename(content, hub_namespace):
         return tree
-    plain = orjson.dumps(content)
+    try:
+        plain = orjson.dumps(content)
+    except orjson.JSONEncodeError as error:
+        raise TreeError("the agent's tree is deeper than anything that can be written") from error
     return gzip.compress(plain, compresslevel=1, mtime=0) if compressed else plain
 
 

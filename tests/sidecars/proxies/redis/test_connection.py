@@ -12,7 +12,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import AuthenticationError, ResponseError
 
-from sidecars.proxies.redis import connection
+from sidecars.proxies.redis import connection, resp
 from sidecars.proxies.redis.listener import RedisProxy
 from sidecars.proxies.redis.resp import command
 from tests.sidecars.proxies.redis.redis_servers import (
@@ -158,6 +158,21 @@ async def test_an_agents_error_is_an_error_and_the_connection_stays(scene: Scene
         assert await client.get(TREE) == b"the agent's"
 
 
+async def test_a_mistake_of_ours_is_an_error_and_the_connection_stays(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def mistaken(*_: Any) -> bytes:
+        raise RuntimeError
+
+    raw = await scene.raw()
+    with monkeypatch.context() as patched:
+        patched.setattr(scene.caches, "get", mistaken)
+        raw.send(command(b"get", TREE.encode()))
+        assert (await raw.line()).startswith(b"-ERR the proxy made a mistake")
+    raw.send(command(b"get", TREE.encode()))
+    await raw.expect(b"$11\r\nthe agent's\r\n")
+
+
 @pytest.mark.parametrize(("version", "sign"), [(b"2", b"*"), (b"3", b">")])
 async def test_messages_of_agents_come_in_the_form_of_the_version(
     scene: Scene, version: bytes, sign: bytes
@@ -229,6 +244,36 @@ async def test_answers_that_nobody_reads_are_bounded(scene: Scene) -> None:
         with pytest.raises(ResponseError, match="too many answers wait"):
             await client.get(TREE)
     assert scene.proxy._held.used == 0
+
+
+async def test_answers_that_wait_for_their_turn_are_held_too(scene: Scene) -> None:
+    """The first command is the hub's, which takes its time over it."""
+    scene.proxy._held.limit = 40
+    raw = await scene.raw()
+    raw.send(command(b"BLPOP", b"nothing", b"0") + command(b"get", TREE.encode()) * 20)
+    value, error = (
+        b"$11\r\nthe agent's\r\n",
+        resp.error("too many answers wait for clients that do not read them"),
+    )
+    await eventually(lambda: scene.proxy._held.used == 2 * len(value) + 6 * len(error))
+    async with scene.hub.client() as owner:
+        await owner.rpush("nothing", "now")
+    await raw.expect(b"*2\r\n$7\r\nnothing\r\n$3\r\nnow\r\n")
+    values = 0
+    for _ in range(20):
+        if (await raw.line()).startswith(b"$"):
+            await raw.expect(b"the agent's\r\n")
+            values += 1
+    assert values >= 2
+    await eventually(lambda: scene.proxy._held.used == 0)
+
+
+async def test_what_is_held_for_a_client_that_leaves_is_given_back(scene: Scene) -> None:
+    raw = await scene.raw()
+    raw.send(command(b"BLPOP", b"nothing", b"0") + command(b"get", TREE.encode()) * 3)
+    await eventually(lambda: scene.proxy._held.used > 30)
+    raw.close()
+    await eventually(lambda: scene.proxy._held.used == 0)
 
 
 async def test_a_pipeline_longer_than_its_bound_is_answered_all_the_same(

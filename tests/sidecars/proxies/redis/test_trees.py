@@ -62,8 +62,21 @@ def test_what_is_no_tree_is_refused(tree: bytes) -> None:
         renamed(tree, compressed=True, hub_namespace=_to_prod)
 
 
+def test_a_tree_that_can_be_read_and_not_written_is_refused() -> None:
+    deep = b'{"nodes":[%b],"hosts":%b%b}' % (orjson.dumps(APPLICATION), b"[" * 300, b"]" * 300)
+    with pytest.raises(TreeError, match="deeper"):
+        renamed(deep, compressed=False, hub_namespace=_to_prod)
+
+
 @pytest.mark.parametrize(
-    "tree", [b'"argoproj.io"', b'{"nodes":"argoproj.io"}', b'{"nodes":[1,{"parentRefs":["argoproj.io"]}]}']
+    "tree",
+    [
+        b'"argoproj.io"',
+        b'{"nodes":"argoproj.io"}',
+        b'{"nodes":[1,{"parentRefs":["argoproj.io"]}]}',
+        b'{"nodes":[{"group":"argoproj.io","kind":["Application"]}]}',
+        b'{"nodes":[{"group":["argoproj.io"],"kind":{}}]}',
+    ],
 )
 def test_odd_trees_are_left_alone(tree: bytes) -> None:
     assert renamed(tree, compressed=False, hub_namespace=_to_prod) == tree
