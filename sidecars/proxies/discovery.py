@@ -9,6 +9,7 @@ import orjson
 from argocd.reading import sequence, text, value
 from kube.live.raw import RawAnswer, RawApi
 from kube.store import Resource
+from sidecars.proxies.refusals import RefusedRequestError
 
 # A kind that was just defined is found after this.
 REMEMBERED_SECONDS = 10.0
@@ -20,7 +21,11 @@ MAX_DOCUMENT_BYTES = 12 << 20
 # Of such documents, in memory while they come.
 AT_ONCE = 4
 
-_OK = 200
+_OK, _TOO_MANY, _TROUBLE = 200, 429, 500
+
+
+class ApiTroubleError(RefusedRequestError):
+    """What was asked for is neither there nor not there: asked again, the API server may say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,7 @@ class Discovery:
         group, _, version = api_version.rpartition("/")
         path = f"/apis/{group}/{version}" if group else f"/api/{version}"
         answer = await self.document(path, accept="application/json")
+        check_answered(answer, path)
         found = _resources(answer.body, group=group, version=version) if answer.status == _OK else ()
         if len(self._kinds) >= MAX_DOCUMENTS:
             self._kinds.clear()
@@ -83,6 +89,12 @@ class Discovery:
         while len(self._held) > MAX_DOCUMENTS or self._bytes > MAX_BYTES:
             oldest = self._held.pop(next(iter(self._held)))
             self._bytes -= len(oldest.answer.body)
+
+
+def check_answered(answer: RawAnswer, path: str) -> None:
+    """Raises ApiTroubleError."""
+    if answer.status == _TOO_MANY or answer.status >= _TROUBLE:
+        raise ApiTroubleError(f"the API server answered {answer.status} to {path}: try again", status=503)
 
 
 def _resources(body: bytes, *, group: str, version: str) -> tuple[Resource, ...]:

@@ -10,7 +10,7 @@ from argocd.reading import sequence, text
 from argocd.tracking.ids import instance_name
 from kube.live.raw import RawApi
 from kube.store import Object, Resource
-from sidecars.proxies.discovery import Discovery
+from sidecars.proxies.discovery import ApiTroubleError, Discovery, check_answered
 from sidecars.proxies.own_applications import OwnApplications
 from sidecars.proxies.refusals import RefusedRequestError
 
@@ -68,8 +68,8 @@ class Ownership:
         self._known: dict[str, tuple[float, str]] = {}
 
     async def application_of(self, thing: Object, lookups: LookupLimit) -> Object | None:
-        """The Application that owns a live object; None where none of ours does. Raises LookupLimitError, as the
-        others do, and remembers nothing then.
+        """The Application that owns a live object; None where none of ours does. Raises LookupLimitError or
+        ApiTroubleError, as the others do, and remembers nothing then.
         """
         found = await self._walk(thing, lookups, depth=1, alive=True)
         if uid := text(thing, "metadata", "uid"):
@@ -89,10 +89,17 @@ class Ownership:
         if found is not None or depth >= DEPTH:
             return found
         namespace = text(thing, "metadata", "namespace")
+        trouble: ApiTroubleError | None = None
         for reference in _owners(thing):
-            found = await self._of_owner(reference, namespace, lookups, depth=depth + 1)
-            if found is not None:
-                return found
+            try:
+                found = await self._of_owner(reference, namespace, lookups, depth=depth + 1)
+            except ApiTroubleError as error:
+                trouble = error  # another owner may be ours
+            else:
+                if found is not None:
+                    return found
+        if trouble is not None:
+            raise trouble
         return None
 
     async def _of_owner(
@@ -119,6 +126,7 @@ class Ownership:
             return None
         path = object_path(resource, name=name, namespace=namespace)
         answer = await self._api.request("GET", path, max_bytes=MAX_OBJECT_BYTES)
+        check_answered(answer, path)
         if answer.status != _OK:
             return None
         owner = decoded_object(answer.body)

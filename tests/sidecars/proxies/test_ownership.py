@@ -15,8 +15,10 @@ from sidecars.proxies import discovery, ownership
 from sidecars.proxies.discovery import Discovery
 from sidecars.proxies.own_applications import OwnApplications
 from sidecars.proxies.ownership import DEPTH, LookupLimit, LookupLimitError, Ownership
+from sidecars.proxies.refusals import RefusedRequestError
 
 APPLICATION: Object = {"metadata": {"name": "shop", "namespace": "argocd"}}
+KIND = "/apis/chain.example.org/v1"
 RESOURCES = {"resources": [{"name": "links", "kind": "Link", "namespaced": True}]}
 
 
@@ -26,11 +28,15 @@ class Api:
     def __init__(self) -> None:
         self.objects: dict[str, Object] = {}
         self.asked: list[str] = []
+        self.troubled: dict[str, int] = {}
+        """What is answered to a path instead."""
 
     async def request(self, method: str, path: str, **_how: Any) -> RawAnswer:
         self.asked.append(path)
         await asyncio.sleep(0)
-        if path == "/apis/chain.example.org/v1":
+        if path in self.troubled:
+            return RawAnswer(self.troubled[path], "application/json", b"{}")
+        if path == KIND:
             return RawAnswer(200, "application/json", orjson.dumps(RESOURCES))
         found = self.objects.get(path.rpartition("/")[2])
         return RawAnswer(404 if found is None else 200, "application/json", orjson.dumps(found or {}))
@@ -142,6 +148,31 @@ async def test_one_request_asks_for_so_many_owners_and_no_more(at: Scene) -> Non
     assert await at.owner(at.chain(4)) is APPLICATION, "what was not found out is not remembered as nobody's"
 
 
+@pytest.mark.parametrize("status", [429, 500, 503])
+@pytest.mark.parametrize("path", [KIND, f"{KIND}/namespaces/shop/links/link-1"])
+async def test_an_api_server_in_trouble_does_not_make_an_object_nobodys(
+    at: Scene, path: str, status: int
+) -> None:
+    thing = at.chain(2)
+    at.api.troubled[path] = status
+    with pytest.raises(RefusedRequestError, match=f"answered {status}") as refused:
+        await at.owner(thing)
+    assert refused.value.status == 503
+    at.api.troubled.clear()
+    assert await at.owner(thing) is APPLICATION, "at once: nothing of it is remembered"
+    sister = at.api.add("sister", owner="link-1")
+    references = sister["metadata"]["ownerReferences"]
+    references.insert(0, {**reference("gone"), "apiVersion": "broken.example.org/v1"})
+    at.api.troubled["/apis/broken.example.org/v1"] = status
+    assert await at.owner(sister) is APPLICATION, "by another owner"
+
+
+async def test_an_owner_that_may_not_be_read_is_none(at: Scene) -> None:
+    thing = at.chain(2)
+    at.api.troubled[f"{KIND}/namespaces/shop/links/link-1"] = 403
+    assert await at.owner(thing) is None
+
+
 async def test_what_is_remembered_is_bounded(at: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ownership, "REMEMBERED", 10)
     for number in range(50):
@@ -150,19 +181,18 @@ async def test_what_is_remembered_is_bounded(at: Scene, monkeypatch: pytest.Monk
 
 
 async def test_of_many_who_ask_for_a_document_at_once_a_few_read_it(at: Scene) -> None:
-    path = "/apis/chain.example.org/v1"
-    answers = await asyncio.gather(*(at.discovery.document(path, accept="*/*") for _ in range(50)))
+    answers = await asyncio.gather(*(at.discovery.document(KIND, accept="*/*") for _ in range(50)))
     assert (len(at.api.asked), {answer.status for answer in answers}) == (discovery.AT_ONCE, {200})
-    await at.discovery.document(path, accept="*/*")
+    await at.discovery.document(KIND, accept="*/*")
     assert len(at.api.asked) == discovery.AT_ONCE
     at.now += discovery.REMEMBERED_SECONDS
-    await at.discovery.document(path, accept="*/*")
+    await at.discovery.document(KIND, accept="*/*")
     assert len(at.api.asked) == discovery.AT_ONCE + 1
 
 
 async def test_documents_are_held_within_a_bound(at: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discovery, "MAX_BYTES", 500)
     for number in range(100):
-        await at.discovery.document("/apis/chain.example.org/v1", accept=f"application/json;q={number}")
+        await at.discovery.document(KIND, accept=f"application/json;q={number}")
     assert at.discovery._bytes <= 500
     assert sum(len(held.answer.body) for held in at.discovery._held.values()) == at.discovery._bytes
