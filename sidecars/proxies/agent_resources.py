@@ -22,7 +22,9 @@ from sidecars.proxies.preconditions import APPLY, JSON_PATCH, bound, bound_to_no
 from sidecars.proxies.refusals import RefusedRequestError
 from sidecars.proxies.statuses import JSON, is_error, status_json
 from sidecars.wire import payloads
+from sidecars.wire.errors import MalformedError
 from sidecars.wire.events import Event
+from sidecars.wire.json_objects import read_struct
 from sidecars.wire.proxy_payloads import ResourceRequest, ResourceResponse
 from tiphys import logs
 
@@ -182,9 +184,10 @@ class ResourceHandler(RequestHandler):
         if method == "POST":
             content_type, _ = _content(method, request)
         # What applies YAML that is no JSON says so too late: clients of Go send JSON.
-        body = decoded_object(request.body or b"")
-        if body is None:
-            raise RefusedRequestError("the body is no object in JSON", status=400)
+        try:
+            body = read_struct(request.body or b"", keys=("apiVersion", "kind", "metadata"))
+        except MalformedError as error:
+            raise RefusedRequestError(f"the body is no object in JSON: {error}", status=400) from error
         resource = await self._discovery.by_plural(path.api_version, path.resource)
         if resource is None:
             raise RefusedRequestError(f"the API server has no {path.what}", status=404)

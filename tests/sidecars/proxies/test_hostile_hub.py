@@ -1,5 +1,6 @@
 """A control plane that is somebody else's by now, and asks an agent for everything: answered with a refusal, bounded."""
 
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
+from argocd import names
 from argocd.agents.vocabulary import Target
 from sidecars.proxies import dispatcher
 from sidecars.proxies.api_paths import REFUSED_SUBRESOURCES
@@ -36,6 +38,10 @@ def parts(**changed: str) -> dict[str, str]:
     return {"version": "v1", "namespace": NAMESPACE, "resource": "pods", "name": POD, **changed}
 
 
+MARK = orjson.dumps({names.TRACKING_ID: f"shop:/Pod:{NAMESPACE}/new"})
+TWICE = b64encode(b'{"metadata":{"name":"other"},"metadata":{"annotations":%b}}' % MARK).decode()
+"""Go's reader makes one of them of both."""
+
 CASES: dict[str, tuple[str, dict[str, Any], int]] = {
     "a namespace that leaves": ("GET", parts(namespace=f"{NAMESPACE}/../kube-system"), 400),
     "a name that leaves": ("GET", parts(name=".."), 400),
@@ -62,6 +68,7 @@ CASES: dict[str, tuple[str, dict[str, Any], int]] = {
     "protobuf": ("GET", {**parts(), "accept": "application/vnd.kubernetes.protobuf"}, 406),
     "an account that no project names": ("GET", {**parts(), "impersonateUser": "system:admin"}, 403),
     "a patch of no kind": ("PATCH", {**parts(), "contentType": "text/html", "body": "e30="}, 415),
+    "a body whose name stands there twice": ("POST", {**parts(name=""), "body": TWICE}, 400),
     "a body that is no object": ("PUT", {**parts(), "body": "W10="}, 400),
     **{
         f"the subresource {name}": ("POST", parts(subresource=name), 403)
