@@ -250,5 +250,7 @@ class Requests:
 
 
 def _unanswered(request: _OpenRequest, what: str) -> str:
-    unknown = "; whether it carried the request out is not known" if request.mutates else ""
+    unknown = (
+        "; whether it carried the request out is not known" if request.mutates and request.posted else ""
+    )
     return f"agent {request.agent} {what}{unknown}"

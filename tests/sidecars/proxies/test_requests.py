@@ -218,6 +218,24 @@ def test_an_answer_of_an_agent_that_was_not_asked_is_refused() -> None:
     run(program())
 
 
+def test_a_change_that_was_never_sent_is_not_said_to_have_run_perhaps() -> None:
+    async def program() -> None:
+        async with world() as at:
+            at.echo.gate.clear()
+            reads = [at.begin(str(number)) for number in range(requests.TURNS)]
+            await asyncio.sleep(0)  # they have their turns
+            with pytest.raises(NoAnswerError) as refused:
+                await at.ask("write", method="DELETE", seconds=requests.SLOW_SECONDS / 2)
+            assert "not known" not in str(refused.value)
+            assert "write" not in at.asked()
+            with pytest.raises(NoAnswerError, match="whether it carried the request out is not known"):
+                await at.ask("write", method="DELETE", seconds=1)
+            at.echo.gate.set()
+            await asyncio.gather(*reads)
+
+    run(program())
+
+
 def test_an_agent_that_is_not_there_is_said_so_at_once() -> None:
     async def program() -> None:
         async with world() as at:
