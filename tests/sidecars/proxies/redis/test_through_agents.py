@@ -16,6 +16,7 @@ from redis.exceptions import ResponseError
 from argocd.agents.vocabulary import Mode
 from kube.embedded import EmbeddedStore
 from kube.resources import APPLICATIONS
+from sidecars.process.serving_gate import OPEN
 from sidecars.proxies.redis import agent_subscriptions, caches
 from sidecars.proxies.redis.listener import RedisProxyOptions
 from sidecars.wire.streams import DEFAULT_MAX_MESSAGE_BYTES
@@ -146,6 +147,19 @@ async def test_of_a_value_larger_than_a_message_no_more_is_read_than_could_be_se
         assert (await own.info("stats"))["total_net_output_bytes"] - before < DEFAULT_MAX_MESSAGE_BYTES
         await own.set(CHANNEL.format("shop"), b"")
         assert await client.get(CHANNEL.format(f"{AGENT}_shop")) == b""
+
+
+async def test_a_principal_that_stands_by_shows_its_own_redis_alone(scene: Scene) -> None:
+    await scene.application("shop")
+    tree = TREE.format(f"{AGENT}_shop")
+    async with scene.workload_redis.client() as own, scene.client(single_connection_client=True) as client:
+        await own.set(TREE.format("shop"), gzip.compress(b"{}"))
+        assert await client.get(tree)
+        await client.set("mfst|x", "the hub's")
+        scene.principal.gate.state = "standby"
+        assert (await client.get(tree), await client.get("mfst|x")) == (None, b"the hub's")
+        scene.principal.gate.state = OPEN
+        assert await client.get(tree)
 
 
 async def test_an_agent_that_is_told_of_no_redis_says_so_at_once(scene: Scene) -> None:
