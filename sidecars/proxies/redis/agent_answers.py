@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.credentials import CredentialProvider
-from redis.exceptions import RedisError
+from redis.exceptions import AuthenticationError, RedisError
 
 from argocd.agents.routing import AgentMapping
 from argocd.agents.vocabulary import Target
@@ -64,7 +64,10 @@ class _Login(CredentialProvider):
         return self.get_credentials()
 
     def get_credentials(self) -> Any:
-        username, password = self._backend.login()
+        try:
+            username, password = self._backend.login()
+        except SurroundingsError as error:  # as whoever asks Redis expects its troubles
+            raise AuthenticationError(str(error)) from error
         return (username, password) if username else (password,) if password else ()
 
 
