@@ -364,7 +364,8 @@ class RedisConnection:
                 await self._hubs_turn.wait()
             async with self._writing:
                 reply = await self._from_hub.copy_reply(kind, self._write)
-                aside = reply.is_push or (self._hub_subscribed and reply.word in _MESSAGES)
+                message = self._hub_subscribed and self._resp == 2 and reply.word in _MESSAGES  # noqa: PLR2004 - the version
+                aside = reply.is_push or message
                 if not aside and self._places and not self._places[0].from_agent:
                     place = self._pop()
                     if place.seen is not None and not place.seen.done():

@@ -212,6 +212,19 @@ async def test_an_agents_channel_and_the_hubs_are_followed_on_one_connection(sce
     await eventually(lambda: not scene.caches.followers[CHANNEL])
 
 
+async def test_a_list_that_reads_like_a_message_is_none(scene: Scene) -> None:
+    async with scene.hub.client() as owner:
+        await owner.rpush("list", "message", "x")
+    raw = await RawClient.connect(scene.port)
+    raw.send(command(b"HELLO", b"3", b"AUTH", b"default", PASSWORD.encode()))
+    while not (await raw.line()).startswith(b"*0"):
+        pass
+    raw.send(command(b"subscribe", b"hub's"))
+    await raw.expect(b">3\r\n$9\r\nsubscribe\r\n$5\r\nhub's\r\n:1\r\n")
+    raw.send(command(b"LRANGE", b"list", b"0", b"-1") + command(b"get", TREE.encode()))
+    await raw.expect(b"*2\r\n$7\r\nmessage\r\n$1\r\nx\r\n$11\r\nthe agent's\r\n")
+
+
 async def test_a_client_that_leaves_is_followed_by_nothing(scene: Scene) -> None:
     scene.caches.hold.clear()
     raw = await scene.raw()
