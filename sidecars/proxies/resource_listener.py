@@ -13,6 +13,7 @@ from aiohttp.http import HttpProcessingError
 
 from certs.key_pair import Material
 from certs.tls import SwappedContext
+from sidecars.proxies.statuses import JSON, status_json
 from tiphys.errors import SurroundingsError
 
 # argocd-server keeps some open for each cluster; more from one address than from all others go first.
@@ -25,6 +26,8 @@ STOP_SECONDS = 1.0
 STALL_SECONDS = 30.0
 # A large answer leaves in parts of it: what a transport was handed at once it does not report as unsent.
 PART_BYTES = 128 << 10
+# Of large answers that callers have not taken yet, as in the Redis proxy; one beyond is refused.
+HELD_BYTES = 256 << 20
 # The system's own share of what was written and not taken: whoever reads some of it makes room for the next part.
 SEND_BUFFER_BYTES = 256 << 10
 
@@ -56,6 +59,7 @@ class _ProxyServer(web.Server):
         self._answer = serve
         self._idle: dict[asyncio.BaseTransport, _IdleTimer] = {}
         self._open: dict[web.RequestHandler, asyncio.Transport] = {}
+        self._held = 0
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
         transport = request.transport
@@ -64,15 +68,30 @@ class _ProxyServer(web.Server):
             idle.end = None
         try:
             response = await self._answer(request)
+            body = response.body if isinstance(response, web.Response) else None
+            large = body if isinstance(body, bytes) and len(body) > PART_BYTES else b""
+            if large and self._held and self._held + len(large) > HELD_BYTES:
+                status = status_json(
+                    429, "not shown: too many large answers wait for callers that do not read them"
+                )
+                response, large = web.Response(status=429, body=status, content_type=JSON), b""
             if not response.prepared:
                 response.headers.setdefault("Server", "tiphys")
-            body = response.body if isinstance(response, web.Response) else None
-            if isinstance(body, bytes) and len(body) > PART_BYTES:
-                return await _sent_in_parts(request, response, body)
+            if large:
+                return await self._sent(request, response, large)
             return response
         finally:
             if idle is not None:
                 idle.begin()
+
+    async def _sent(
+        self, request: web.BaseRequest, response: web.StreamResponse, body: bytes
+    ) -> web.StreamResponse:
+        self._held += len(body)
+        try:
+            return await _sent_in_parts(request, response, body)
+        finally:
+            self._held -= len(body)
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         super().connection_made(handler, transport)

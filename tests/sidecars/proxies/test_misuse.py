@@ -101,6 +101,24 @@ async def test_who_takes_nothing_of_his_answer_is_let_go(
         await eventually(lambda: not server._open)
 
 
+async def test_large_answers_that_nobody_takes_are_bounded(
+    large: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource_listener, "HELD_BYTES", 10 << 20)
+    async with slow_reader(large) as reader:
+        async with asyncio.timeout(30):
+            await reader.readuntil(b"\r\n\r\n")
+        refused = await large.hub.get(PATH)
+        assert (refused.status, "do not read" in refused.message) == (429, True)
+        assert refused.headers["Server"] == "tiphys"
+        large.agent.answer = ResourceResponse(status=200, resource="{}")
+        assert (await large.hub.get(PATH)).status == 200, "a small one has room"
+    large.agent.answer = ResourceResponse(status=200, resource="x" * (9 << 20))
+    server = large.process.resources._listener._server  # type: ignore[union-attr]
+    await eventually(lambda: server._held == 0)
+    assert (await large.hub.get(PATH)).status == 200
+
+
 async def test_every_change_leaves_a_line_and_its_content_none(at: Scene) -> None:
     lines = logged(level="info")
     account = "system:serviceaccount:shop:deployer"
