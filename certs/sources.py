@@ -47,7 +47,8 @@ Refuse = Callable[[TiphysError], object]
 
 class CertificateSource(Protocol):
     async def follow(self, take: Take, *, refuse: Refuse) -> None:
-        """Until cancelled: hands over what is there now and after each look, or why that cannot be used.
+        """Until cancelled: hands over what is there now and after each look, or why that cannot be used; a CertificateError
+        of `take` says so too.
 
         There are more looks than changes: the same material may come again.
         """
@@ -76,11 +77,11 @@ async def follow(source: CertificateSource, swap: Take, *, held: Material, certi
     async def take(fresh: Material) -> None:
         nonlocal current
         if fresh != current:
+            await swap(fresh)
             current = fresh
             _note_expiry(fresh, certificate)
             RELOADS.labels(certificate, TAKEN).inc()
             RELOADED_AT.labels(certificate).set_to_current_time()
-            await swap(fresh)
 
     def refuse(error: TiphysError) -> None:
         RELOADS.labels(certificate, REFUSED).inc()
@@ -328,5 +329,8 @@ async def _look(source: LoadedSource, take: Take, *, refuse: Refuse) -> None:
         material = await source.load()
     except TiphysError as error:
         refuse(error)
-    else:
+        return
+    try:
         await take(material)
+    except CertificateError as error:  # a bundle is read by whoever uses it
+        refuse(error)

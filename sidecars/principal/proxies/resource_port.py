@@ -84,14 +84,21 @@ class ResourcePort:
                     log.info("listening for requests for live objects", **{logs.COUNT: port})
                 else:
                     self._listener.swap(material)
-                self._held = material
+                self._held, self._complaint = material, ""
 
             await self._options.source.follow(take, refuse=self._refuse)
 
     def _refuse(self, error: TiphysError) -> None:
         """Said once: whoever has no use for live objects has no certificate for them."""
-        if str(error) != self._complaint:
-            self._complaint = str(error)
+        if str(error) == self._complaint:
+            return
+        self._complaint = str(error)
+        if self._held is not None:
+            log.warning(
+                "the resource proxy's new certificate cannot be used: the old one stays",
+                **{logs.SECRET_NAME: names.RESOURCE_PROXY_TLS_SECRET, logs.ERROR: str(error)},
+            )
+        else:
             log.warning(
                 "no certificate for the resource proxy: live objects are not served;"
                 " `tiphys pki issue resource-proxy` makes one, --enable-resource-proxy=false ends this",

@@ -18,10 +18,9 @@ from cryptography.x509.verification import (
     VerificationError,
 )
 
-from certs.key_pair import trusted
+from certs.key_pair import CertificateError, trusted
 from sidecars.wire.auth.blocklist import Blocklist
 from sidecars.wire.auth.methods import IdentityError, Refusal
-from tiphys.errors import CallError
 
 _CLIENT = {ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE}
 
@@ -71,5 +70,5 @@ class Trust:
 def _store(roots: bytes, *, now: datetime) -> Store:
     certificates = trusted(roots, now=now)
     if not certificates:
-        raise CallError("the bundle of client authorities holds no valid certificate in PEM")
+        raise CertificateError("the bundle of client authorities holds no valid certificate in PEM")
     return Store(certificates)

@@ -4,13 +4,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from certs.key_pair import fingerprint
+from certs.key_pair import CertificateError, fingerprint
 from sidecars.wire.auth.blocklist import Blocklist
 from sidecars.wire.auth.methods import IdentityError, Refusal
 from sidecars.wire.auth.trust import Trust
 from sidecars.wire.capabilities import Capabilities, grouped
 from tests.sidecars.wire.pki import CLIENT, SERVER, Issued, issue
-from tiphys.errors import CallError
 
 AUTHORITY = issue("authority", authority=True, ends=timedelta(days=100))
 OTHER = issue("authority", authority=True, ends=timedelta(days=100))
@@ -81,10 +80,10 @@ def test_an_authority_dies_with_its_own_certificate() -> None:
     "bundle", [b"", b"no pem", issue("x", authority=True, ends=timedelta(seconds=-1)).pem]
 )
 def test_a_bundle_that_trusts_nobody_is_refused_and_the_old_one_stays(bundle: bytes) -> None:
-    with pytest.raises(CallError, match="no valid certificate"):
+    with pytest.raises(CertificateError, match="no valid certificate"):
         Trust(bundle, now=lambda: datetime.now(UTC))
     trusted = trust()
-    with pytest.raises(CallError):
+    with pytest.raises(CertificateError):
         trusted.swap_roots(bundle)
     trusted.check([issue("agent-1", AUTHORITY).certificate])
 
