@@ -130,9 +130,10 @@ class AgentSubscriptions:
         log.warning(
             "the connection to Redis broke: its channels are followed anew", **{logs.ERROR: str(error)}
         )
-        await self._closed(self._pubsub.aclose())
+        # At once: whoever uses the broken one meanwhile would have it connect again, and nobody closes that.
+        broken, self._pubsub = self._pubsub, self._client.pubsub()
+        await self._closed(broken.aclose())
         await asyncio.sleep(RETRY_SECONDS)
-        self._pubsub = self._client.pubsub()
         if not self._channels:
             self._some.clear()
             return

@@ -21,6 +21,7 @@ from sidecars.proxies.redis import agent_subscriptions, caches
 from sidecars.proxies.redis.listener import RedisProxyOptions
 from sidecars.wire.streams import DEFAULT_MAX_MESSAGE_BYTES
 from tests.sidecars import pair_in_memory, processes
+from tests.sidecars.captured_logs import logged
 from tests.sidecars.proxies.redis.redis_servers import (
     PATIENCE,
     RedisServer,
@@ -255,6 +256,32 @@ async def test_an_agents_redis_that_restarts_is_followed_again(
         async with again.client() as writer:
             assert await writer.publish(CHANNEL.format("shop"), "") == 1
         assert await pubsub.get_message(timeout=PATIENCE)
+
+
+async def test_who_leaves_while_redis_is_asked_anew_leaves_no_connection_behind(
+    scene: Scene, tmp_path: Path
+) -> None:
+    for name in ("shop", "web"):
+        await scene.application(name)
+    await scene.agent_goes()
+    lines = logged(level="warning")
+    async with AsyncExitStack() as stack:
+        first = redis_server(tmp_path)
+        scene.workload_redis = await first.__aenter__()
+        await scene.agent_comes()
+        client = await stack.enter_async_context(scene.client())
+        stays, leaves = [await stack.enter_async_context(client.pubsub()) for _ in range(2)]
+        for pubsub, name in ((stays, "shop"), (leaves, "web")):
+            await pubsub.subscribe(CHANNEL.format(f"{AGENT}_{name}"))
+            assert await pubsub.get_message(timeout=PATIENCE)
+        await first.__aexit__(None, None, None)
+        await eventually(lambda: lines("the connection to Redis broke: its channels are followed anew"))
+        again = await stack.enter_async_context(redis_server(tmp_path, port=scene.workload_redis.port))
+        await leaves.unsubscribe()
+        assert (await stays.get_message(timeout=PATIENCE) or {})["type"] == "message", "it is followed anew"
+        async with again.client(single_connection_client=True) as own:
+            await followed(own, CHANNEL.format("web"), times=0)
+            assert len(await own.client_list()) == 2, "this one, and the one that follows"
 
 
 async def test_both_ends_speak_tls_with_redis_and_believe_its_authority_alone(tmp_path: Path) -> None:
