@@ -58,7 +58,7 @@ def parse(key: bytes | str) -> ApplicationKey | None:
     text = key[:MAX_KEY_BYTES].decode("ascii", "replace") if isinstance(key, bytes) else key[:MAX_KEY_BYTES]
     if not text.startswith(_PREFIXES):
         return None
-    match text.split("|"):
+    match text.split("|") if text.isascii() and len(key) <= MAX_KEY_BYTES else ():
         case ["app", kind, instance, version] if kind in _KINDS and instance and version:
             return ApplicationKey(kind=kind, instance=instance, version=version)
         case ["app", kind, instance, shard, version] if kind == TREE and instance and shard.isdecimal():

@@ -225,6 +225,14 @@ async def test_a_list_that_reads_like_a_message_is_none(scene: Scene) -> None:
     await raw.expect(b"*2\r\n$7\r\nmessage\r\n$1\r\nx\r\n$11\r\nthe agent's\r\n")
 
 
+@pytest.mark.parametrize("word", [b"get", b"subscribe", b"unsubscribe"])
+async def test_a_key_that_is_no_text_is_refused_and_the_connection_stays(scene: Scene, word: bytes) -> None:
+    raw = await scene.raw()
+    raw.send(command(word, CHANNEL.encode() + b"\xff") + command(b"PING"))
+    assert (await raw.line()).startswith(b"-ERR 'app|managed-resources|prod_shop")
+    await raw.expect(b"+PONG\r\n")
+
+
 async def test_a_client_that_leaves_is_followed_by_nothing(scene: Scene) -> None:
     scene.caches.hold.clear()
     raw = await scene.raw()

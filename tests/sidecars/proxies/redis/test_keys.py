@@ -49,6 +49,8 @@ def test_every_other_key_is_the_control_planes(key: bytes) -> None:
         b"app|managed-resources|prod_shop|7|1.8.3",
         b"app|resources-tree|prod_shop|1|2|3",
         b"app|resources-tree|" + b"a" * 2000 + b"|1.8.3",
+        b"app|resources-tree|prod_shop|" + b"1" * 2000,
+        b"app|resources-tree|prod_sh\xc3\xb6p|1.8.3",
     ],
 )
 def test_what_only_begins_like_a_key_of_an_application_is_refused(key: bytes) -> None:
