@@ -32,7 +32,8 @@ HELD_BYTES = 256 << 20
 _OUT_OF_ORDER = {"monitor", "sync", "psync", "replconf"}
 _SUBSCRIBING = {"subscribe", "psubscribe", "ssubscribe", "unsubscribe", "punsubscribe", "sunsubscribe"}
 _WHILE_SUBSCRIBED = _SUBSCRIBING | {"ping", "quit", "reset"}
-_MESSAGES = frozenset({b"message", b"pmessage", b"smessage", *(name.encode() for name in _SUBSCRIBING)})
+_CONFIRMATIONS = frozenset(name.encode() for name in _SUBSCRIBING)
+_MESSAGES = _CONFIRMATIONS | {b"message", b"pmessage", b"smessage"}
 _MAPS = frozenset(b"*%")
 
 log = logs.get_logger()
@@ -70,6 +71,8 @@ class _Place:
     from_agent: bool = False
     held: int = 0
     """Bytes of an agent's answer."""
+    subscribing: bool = False
+    """The first confirmation, or an error, stands here."""
     seen: "asyncio.Future[Reply] | None" = None
 
 
@@ -189,11 +192,8 @@ class RedisConnection:
         agent = self._caches.agent_of(key) if key is not None else ""
         return (agent, key) if agent and key is not None else None
 
-    async def _forward(
-        self, command: RespCommand, *, place: _Place | None = None, replied: bool = True
-    ) -> None:
-        if replied:
-            self._append(place or _Place())
+    async def _forward(self, command: RespCommand, *, place: _Place | None = None) -> None:
+        self._append(place or _Place())
         await self._send(command.raw)
         if command.rest:
             await self._from_client.copy_rest(command, self._send)
@@ -262,11 +262,12 @@ class RedisConnection:
                 for channel in self._leave(list(self._channels)):
                     await self._confirm(b"unsubscribe", channel)
             self._hub_subscribed = True
-            await self._forward(command, replied=False)
+            await self._forward(command, place=_Place(subscribing=True))
             return
         for each, found in zip(channels, agents, strict=True):
             if found is None:
                 self._hub_subscribed = True
+                self._append(_Place(subscribing=True))
                 await self._send(resp.command(name.encode(), each))
             elif name == "unsubscribe":
                 self._leave([each.decode()])
@@ -365,12 +366,17 @@ class RedisConnection:
             async with self._writing:
                 reply = await self._from_hub.copy_reply(kind, self._write)
                 message = self._hub_subscribed and self._resp == 2 and reply.word in _MESSAGES  # noqa: PLR2004 - the version
-                aside = reply.is_push or message
-                if not aside and self._places and not self._places[0].from_agent:
+                if self._is_expected(reply, aside=reply.is_push or message):
                     place = self._pop()
                     if place.seen is not None and not place.seen.done():
                         place.seen.set_result(reply)
             await self._flush()
+
+    def _is_expected(self, reply: Reply, *, aside: bool) -> bool:
+        """It has a place, which is the first."""
+        if not self._places or self._places[0].from_agent:
+            return False
+        return not aside or (self._places[0].subscribing and reply.word in _CONFIRMATIONS)
 
     async def _write(self, data: bytes) -> None:
         self._to_client.write(data)

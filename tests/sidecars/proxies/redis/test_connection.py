@@ -212,6 +212,26 @@ async def test_an_agents_channel_and_the_hubs_are_followed_on_one_connection(sce
     await eventually(lambda: not scene.caches.followers[CHANNEL])
 
 
+@pytest.mark.parametrize("version", [b"2", b"3"])
+async def test_a_channel_that_the_hub_refuses_is_answered_in_its_place(scene: Scene, version: bytes) -> None:
+    everything: dict[str, Any] = {"passwords": ["+pw"], "keys": ["*"], "categories": ["+@all"]}
+    async with scene.hub.client() as owner:
+        await owner.acl_setuser("reader", enabled=True, **everything, reset_channels=True)
+    raw = await RawClient.connect(scene.port)
+    raw.send(command(b"HELLO", version, b"AUTH", b"reader", b"pw"))
+    while not (await raw.line()).startswith(b"*0"):
+        pass
+    for words in ((b"subscribe", b"hub's"), (b"subscribe", CHANNEL.encode(), b"hub's")):
+        raw.send(command(*words) + command(b"unsubscribe", CHANNEL.encode()))
+        while b"NOPERM" not in (line := await raw.line()):
+            assert b"unsubscribe" not in line
+        while b"unsubscribe" not in await raw.line():
+            pass
+        await raw.line(), await raw.line(), await raw.line()
+        raw.send(command(b"get", TREE.encode()) + command(b"PING"))
+        await raw.expect(b"$11\r\nthe agent's\r\n+PONG\r\n")
+
+
 async def test_a_list_that_reads_like_a_message_is_none(scene: Scene) -> None:
     async with scene.hub.client() as owner:
         await owner.rpush("list", "message", "x")
