@@ -193,7 +193,7 @@ class Link:
         tracing = active_tracing()
         self.spans = None if tracing is None else ChangeSpans(tracing, peer)
         self._connected_at = 0.0
-        self._sent_at = -STATE_SECONDS
+        self.state_sent_at = -STATE_SECONDS
         self._source = source
         self._repairing: asyncio.Task[None] | None = None
         self._overflowed_again = self._telling = False
@@ -253,7 +253,7 @@ class Link:
     @property
     def moves_state(self) -> bool:
         """Something that keeps both ends in step is being applied here or, most likely, still on its way to there."""
-        return self.inbox.is_busy or self.timing.monotonic() - self._sent_at < STATE_SECONDS
+        return self.inbox.is_busy or self.timing.monotonic() - self.state_sent_at < STATE_SECONDS
 
     @property
     def repeats_reads(self) -> bool:
@@ -273,7 +273,7 @@ class Link:
     def send(self, event: Event, *, provides: str = "", needs: str = "") -> bool:
         """What needs a name leaves when what provides it has arrived."""
         self.figures.sent.inc()
-        self._sent_at = self.timing.monotonic()
+        self.state_sent_at = self.timing.monotonic()
         event = carrying_trace(event)
         if self.spans is not None:
             event = self.spans.begun(event)

@@ -121,7 +121,7 @@ class RequestDispatcher:
             handler,
             place,
             asyncio.Semaphore(slots),
-            RequestTurns(TURNS, seconds=SLOW_SECONDS, least=TURNS_BESIDE_STATE, gives_way=self._gives_way),
+            RequestTurns(lambda: TURNS_BESIDE_STATE if self._gives_way() else TURNS, seconds=SLOW_SECONDS),
             unawaited,
         )
 

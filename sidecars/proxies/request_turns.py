@@ -4,19 +4,18 @@ import asyncio
 from collections.abc import Callable
 from types import TracebackType
 
+PAUSE_SECONDS = 0.01
+"""So long nobody's turn comes where there is room for none; then one goes on all the same."""
+
 
 class RequestTurns:
-    """`count` at a time, in the order in which they came, and `least` while `gives_way` says that something else is on its
-    way. Whoever takes longer than `seconds` gives its turn to the next and goes on without.
+    """So many at a time as there is `room` for, in the order in which they came. Whoever takes longer than `seconds` gives
+    its turn to the next and goes on without.
     """
 
-    def __init__(
-        self, count: int, *, seconds: float, least: int = 0, gives_way: Callable[[], bool] = lambda: False
-    ) -> None:
-        self._count = count
-        self._least = least or count
+    def __init__(self, room: Callable[[], int], *, seconds: float) -> None:
+        self._room = room
         self._seconds = seconds
-        self._gives_way = gives_way
         # The oldest first, each with the moment at which it is given away.
         self._taken: dict[RequestTurn, float] = {}
         self._waiting: dict[RequestTurn, asyncio.Future[None]] = {}
@@ -35,7 +34,7 @@ class RequestTurns:
             self._taken[turn] = loop.time() + self._seconds
             return
         called = self._waiting[turn] = loop.create_future()
-        self._give_away_in_time(loop)
+        self._look_in_time(loop)
         try:
             await called
         except asyncio.CancelledError:
@@ -49,26 +48,37 @@ class RequestTurns:
             self._call_next(asyncio.get_running_loop())
 
     def _has_free(self) -> bool:
-        return len(self._taken) < (self._least if self._gives_way() else self._count)
+        return len(self._taken) < self._room()
 
     def _call_next(self, loop: asyncio.AbstractEventLoop) -> None:
         while self._waiting and self._has_free():
-            turn = next(iter(self._waiting))
-            called = self._waiting.pop(turn)
-            self._taken[turn] = loop.time() + self._seconds
-            if not called.done():  # or its caller is about to leave, and gives it
-                called.set_result(None)
-        self._give_away_in_time(loop)
+            self._call(loop)
+        self._look_in_time(loop)
 
-    def _give_away_in_time(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _call(self, loop: asyncio.AbstractEventLoop) -> None:
+        turn = next(iter(self._waiting))
+        called = self._waiting.pop(turn)
+        self._taken[turn] = loop.time() + self._seconds
+        if not called.done():  # or its caller is about to leave, and gives it
+            called.set_result(None)
+
+    def _look_in_time(self, loop: asyncio.AbstractEventLoop) -> None:
         """One timer for all, and none where nobody waits."""
-        if self._waiting and self._timer is None:
-            self._timer = loop.call_at(next(iter(self._taken.values())), self._give_away, loop)
+        if not self._waiting:
+            return
+        end = next(iter(self._taken.values()), loop.time() + PAUSE_SECONDS)
+        if self._timer is not None:
+            if self._timer.when() <= end:
+                return
+            self._timer.cancel()
+        self._timer = loop.call_at(end, self._look, loop)
 
-    def _give_away(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer = None
         for turn in [turn for turn, end in self._taken.items() if end <= loop.time()]:
             del self._taken[turn]
+        if self._waiting and not self._taken:
+            self._call(loop)
         self._call_next(loop)
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 from argocd.agents.vocabulary import Message, Target
 from sidecars.mirroring.link import STATE_SECONDS
-from sidecars.proxies import dispatcher, requests
+from sidecars.proxies import dispatcher, request_turns, requests
 from sidecars.proxies.request_turns import RequestTurns
 from sidecars.proxies.requests import WITHDRAW
 from sidecars.wire.events import object_event
@@ -89,9 +89,41 @@ def test_readers_take_fewer_turns_while_a_change_is_on_its_way() -> None:
     run(program())
 
 
+def test_nobodys_turn_comes_right_after_a_change_has_left() -> None:
+    async def program() -> None:
+        async with world() as at:
+            link = at.principal.requests._link_of(AGENT)
+            assert link is not None
+            link.send(object_event(Message.SPEC_UPDATE, target=Target.PROJECT, obj=project("web")))
+            readers = [at.begin(str(number)) for number in range(100)]
+            await asyncio.sleep(requests.APPLYING_SECONDS / 2)
+            assert at.asked() == []
+            await asyncio.sleep(requests.APPLYING_SECONDS)
+            assert len(at.asked()) >= requests.TURNS_BESIDE_STATE
+            assert await asyncio.gather(*readers) == [str(number) for number in range(100)]
+
+    run(program())
+
+
+def test_changes_without_end_let_a_reader_go_on_after_each_pause() -> None:
+    async def program() -> None:
+        turns = RequestTurns(lambda: 0, seconds=60.0)
+        held = [turns.turn() for _ in range(5)]
+        taking = [asyncio.ensure_future(turns.take(turn)) for turn in held]
+        for turn, taken in zip(held, taking, strict=True):
+            await asyncio.sleep(request_turns.PAUSE_SECONDS * 0.9)
+            assert not taken.done()
+            await asyncio.sleep(request_turns.PAUSE_SECONDS * 0.2)
+            assert (taken.done(), turns.taken) == (True, 1)
+            turns.give(turn)
+        assert turns._timer is None
+
+    run(program())
+
+
 def test_who_leaves_in_the_moment_in_which_it_is_called_passes_its_turn_on() -> None:
     async def program() -> None:
-        turns = RequestTurns(1, seconds=60.0)
+        turns = RequestTurns(lambda: 1, seconds=60.0)
         first = turns.turn()
         await turns.take(first)
         leaving, next_one = (asyncio.ensure_future(turns.take(turns.turn())) for _ in range(2))
