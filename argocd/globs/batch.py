@@ -14,6 +14,7 @@ from typing import Any
 import re2
 
 from argocd import globs
+from argocd.charged_re2 import compiled
 from argocd.globs import Verdict
 from argocd.globs.costs import is_cheap, is_fixed
 from argocd.globs.matchers import (
@@ -98,7 +99,7 @@ def _expression(pattern: str) -> tuple[Callable[[bytes], Iterable[Any]], bool]:
     assert matcher is not None
     translation = _Translation()
     line = translation.whole(matcher, inner=False)
-    return re2.compile(rf"(?m)(?:^(?:{line})\n)+").finditer, translation.exact
+    return compiled(rf"(?m)(?:^(?:{line})\n)+").finditer, translation.exact
 
 
 class _Translation:

@@ -2,7 +2,7 @@
 
 import re
 
-from argocd.budget import remembered
+from argocd.budget import remembered, spend
 from argocd.go import runes
 
 _NANOSECONDS = {
@@ -24,7 +24,11 @@ _DIGITS = 19
 _WRAP = (1 << 64) - 1
 _NUMBER = re.compile(rb"([0-9]*)(\.[0-9]*)?")
 _UNIT = re.compile(rb"[^.0-9]*")
-_QUOTED = re.compile(rb'["\\\x00-\x1f\x80-\xff]')
+_QUOTED = {
+    **{byte: f"\\x{byte:02x}" for byte in (*range(0x20), *range(0x80, 0x100))},
+    ord('"'): '\\"',
+    ord("\\"): "\\\\",
+}
 
 
 class DurationError(Exception):
@@ -34,6 +38,7 @@ class DurationError(Exception):
 @remembered(longest=300, most=1024)
 def read(text: str) -> int | DurationError:
     """As `parse`, with what is wrong as the answer."""
+    spend(len(text))
     try:
         return parse(text)
     except DurationError as error:
@@ -47,17 +52,16 @@ def problem(text: str) -> str:
 
 
 def parse(text: str) -> int:
-    whole = rest = runes.encode(text)
-    negative = rest.startswith(b"-")
-    if rest[:1] in {b"-", b"+"}:
-        rest = rest[1:]
-    if rest == b"0":
+    whole = runes.encode(text)
+    negative = whole.startswith(b"-")
+    at = 1 if whole[:1] in {b"-", b"+"} else 0
+    if whole[at:] == b"0":
         return 0
     total = 0
-    if not rest:
+    if at == len(whole):
         raise _invalid(whole)
-    while rest:
-        value, rest = _part(rest, whole)
+    while at < len(whole):
+        value, at = _part(whole, at)
         # Two halves of the largest number fall over to zero in Go.
         total = (total + value) & _WRAP
         if total > _LARGEST:
@@ -67,14 +71,14 @@ def parse(text: str) -> int:
     return -total if negative else total
 
 
-def _part(rest: bytes, whole: bytes) -> tuple[int, bytes]:
-    """One number with its unit, and what follows."""
-    number = _NUMBER.match(rest)
+def _part(whole: bytes, at: int) -> tuple[int, int]:
+    """The number with its unit that stands there, and where the next one begins."""
+    number = _NUMBER.match(whole, at)
     assert number
     digits, fraction = number[1].lstrip(b"0"), (number[2] or b"")[1:]
     if not (number[1] or fraction) or len(digits) > _DIGITS:
         raise _invalid(whole)
-    unit = _UNIT.match(rest, number.end())
+    unit = _UNIT.match(whole, number.end())
     assert unit
     if not unit[0]:
         raise DurationError(f"time: missing unit in duration {_quote(whole)}")
@@ -87,7 +91,7 @@ def _part(rest: bytes, whole: bytes) -> tuple[int, bytes]:
     value = value * size + _fraction(fraction, size)
     if value > _LARGEST:
         raise _invalid(whole)
-    return value, rest[unit.end() :]
+    return value, unit.end()
 
 
 def _fraction(digits: bytes, size: int) -> int:
@@ -105,12 +109,7 @@ def _invalid(whole: bytes) -> DurationError:
 
 
 def _quote(text: bytes) -> str:
-    escaped = _QUOTED.sub(lambda found: _escape(found[0]), text)
-    return f'"{escaped.decode()}"'
-
-
-def _escape(character: bytes) -> bytes:
-    return b"\\" + character if character in b'"\\' else b"\\x%02x" % character[0]
+    return f'"{text.decode("latin-1").translate(_QUOTED)}"'
 
 
 def write(nanoseconds: int) -> str:

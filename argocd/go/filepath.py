@@ -89,6 +89,7 @@ def _after(pieces: tuple["_One | int", ...], data: bytes, at: int) -> int:
 
 @remembered(longest=300, most=1024)
 def _chunks(pattern: str) -> tuple[_Chunk, ...] | None:
+    spend(len(pattern))
     try:
         return tuple(_parse(pattern))
     except _MalformedError:

@@ -7,30 +7,37 @@ without it. Bytes matter: Go looks at UTF-8.
 import ipaddress
 import re
 from typing import NamedTuple
+from urllib.parse import quote_from_bytes
 
 from argocd.go import runes
 
 _CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
 _SCHEME = re.compile(rb"([a-zA-Z][a-zA-Z0-9+.-]*):")
 _ESCAPE = re.compile(rb"%[0-9a-fA-F]{2}")
+_ESCAPES = re.compile(rb"(?:%[0-9a-fA-F]{2})+")
 _BROKEN_ESCAPE = re.compile(rb"%(?![0-9a-fA-F]{2})")
 _PORT = re.compile(rb"(:[0-9]*)?")
 _USERINFO = re.compile(rb"[A-Za-z0-9._:~!$&'()*+,;=%@-]*")
 
-# What may stand for itself, as the inside of a character class.
-_PLAIN_IN_PATH = rb"A-Za-z0-9_.~$&+,/:;=@\-"
-_PLAIN_IN_FRAGMENT = rb"A-Za-z0-9_.~!$&()*+,/:;=?@\-"
-_PLAIN_IN_HOST = rb"A-Za-z0-9_.~!\"$&'()*+,:;<=>\[\]\-"
+# What may stand for itself besides letters, digits and -._~
+_PLAIN_IN_PATH = b"$&+,/:;=@"
+_PLAIN_IN_FRAGMENT = b"!$&()*+,/:;=?@"
+_PLAIN_IN_USERINFO = b"$&+,;="
+_PLAIN_IN_HOST = b"!\"$&'()*+,:;<=>[]"
 
-_PATH = re.compile(rb"[!'()*\[\]%%%b]*" % _PLAIN_IN_PATH), re.compile(rb"[^%b]" % _PLAIN_IN_PATH)
-_FRAGMENT = re.compile(rb"[!'()*\[\]%%%b]*" % _PLAIN_IN_FRAGMENT), re.compile(rb"[^%b]" % _PLAIN_IN_FRAGMENT)
-_IN_USERINFO = re.compile(rb"[^A-Za-z0-9_.~$&+,;=-]")
-_IN_HOST = re.compile(rb"[^%b]" % _PLAIN_IN_HOST)
+
+def _inside(plain: bytes) -> bytes:
+    """Of a character class."""
+    return rb"A-Za-z0-9_.~\-" + re.escape(plain)
+
+
+_PATH = re.compile(rb"[!'()*\[\]%%%b]*" % _inside(_PLAIN_IN_PATH)), _PLAIN_IN_PATH
+_FRAGMENT = re.compile(rb"[!'()*\[\]%%%b]*" % _inside(_PLAIN_IN_FRAGMENT)), _PLAIN_IN_FRAGMENT
 # In a host an escape may only stand for a percent sign or a byte that is not ASCII; in a zone also for
 # what needs none, and for a space.
-_HOST = re.compile(rb"(?:[%b\x80-\xff]|%%(?:25|[89a-fA-F][0-9a-fA-F]))*" % _PLAIN_IN_HOST)
-_ZONE = re.compile(rb"(?:[%b\x80-\xff]|%%[0-9a-fA-F]{2})*" % _PLAIN_IN_HOST)
-_ESCAPED_IN_ZONE = re.compile(rb"[ %%%b]" % _PLAIN_IN_HOST)
+_HOST = re.compile(rb"(?:[%b\x80-\xff]|%%(?:25|[89a-fA-F][0-9a-fA-F]))*" % _inside(_PLAIN_IN_HOST))
+_ZONE = re.compile(rb"(?:[%b\x80-\xff]|%%[0-9a-fA-F]{2})*" % _inside(_PLAIN_IN_HOST))
+_ESCAPED_IN_ZONE = re.compile(rb"[ %%%b]" % _inside(_PLAIN_IN_HOST))
 
 
 class Url(NamedTuple):
@@ -101,28 +108,30 @@ def read(url: str) -> Url | None:
     return Url(scheme, authority, rest, mark + query, fragment, is_opaque=False)
 
 
-def _escaped(text: bytes, kept: tuple[re.Pattern[bytes], re.Pattern[bytes]]) -> bytes:
+def _escaped(text: bytes, kept: tuple[re.Pattern[bytes], bytes]) -> bytes:
     """The text as it is where it could have been written so, else escaped anew."""
-    as_written, to_escape = kept
-    return text if as_written.fullmatch(text) else _escape(_unescape(text), to_escape)
+    as_written, plain = kept
+    return text if as_written.fullmatch(text) else _escape(_unescape(text), plain)
 
 
-def _escape(text: bytes, to_escape: re.Pattern[bytes]) -> bytes:
-    return to_escape.sub(lambda found: b"%%%02X" % found[0][0], text)
+def _escape(text: bytes, plain: bytes) -> bytes:
+    return quote_from_bytes(text, plain).encode()
 
 
 def _unescape(text: bytes) -> bytes:
-    return _ESCAPE.sub(lambda found: bytes.fromhex(found[0][1:].decode()), text)
+    return _ESCAPES.sub(lambda found: bytes.fromhex(found[0].replace(b"%", b"").decode()), text)
 
 
 def _authority(authority: bytes, *, strict: bool) -> bytes | None:
     userinfo, at, host = authority.rpartition(b"@")
     if at and (not _USERINFO.fullmatch(userinfo) or _BROKEN_ESCAPE.search(userinfo)):
         return None
-    user, colon, password = (_escape(_unescape(part), _IN_USERINFO) for part in userinfo.partition(b":"))
+    user, colon, password = (
+        _escape(_unescape(part), _PLAIN_IN_USERINFO) for part in userinfo.partition(b":")
+    )
     written = user + (b":" if colon else b"") + password + at
     read = _bracketed(host) if b"[" in host else _host(host, strict=strict)
-    return None if read is None else written + _escape(read, _IN_HOST)
+    return None if read is None else written + _escape(read, _PLAIN_IN_HOST)
 
 
 def _host(host: bytes, *, strict: bool) -> bytes | None:

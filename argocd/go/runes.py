@@ -38,9 +38,13 @@ def written_length(rune: int) -> int:
     return _WRITTEN_BROKEN if rune == BROKEN else len(chr(rune).encode())
 
 
+_LOWER_ALONE = {ord("\u0130"): "i", ord("\u03a3"): "\u03c3"}
+"""What Python would make two characters of, and what becomes another one at the end of a word."""
+
+
 def lower(text: str) -> str:
     """As strings.ToLower: one rune for one rune, whatever stands beside it."""
-    return text.lower() if text.isascii() else "".join(character.lower()[0] for character in text)
+    return text.lower() if text.isascii() else text.translate(_LOWER_ALONE).lower()
 
 
 def trim(text: str) -> str:

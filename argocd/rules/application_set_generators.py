@@ -4,11 +4,8 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-import re2
-
-from argocd import charged_yaml, kubernetes_names, reading
+from argocd import charged_re2, charged_yaml, kubernetes_names, reading
 from argocd.applications import application_sets, parameters, templates
-from argocd.charged_re2 import ChargedPattern
 from argocd.judging.case import Action, Case, Finding, Kind, Profile, Rule
 from argocd.rules import examples
 from argocd.shortening import shortened
@@ -79,22 +76,13 @@ def _filters(case: Case) -> Iterator[Finding]:
             for index, entry in enumerate(reading.sequence(generator, kind, "filters")):
                 for key in keys:
                     text = reading.text(entry, key)
-                    if not application_sets.is_templated(text) and (reason := _expression_problem(text)):
+                    if not application_sets.is_templated(text) and (reason := charged_re2.problem(text)):
                         yield Finding(
                             "applicationset/filter",
                             f"{path}.{kind}.filters[{index}].{key}",
                             f"error compiling regexp {shortened(text, _SHOWN)!r}: {reason}",
                             "Correct the expression; its syntax is RE2's.",
                         )
-
-
-def _expression_problem(text: str) -> str:
-    try:
-        ChargedPattern(text)
-    except re2.error as error:
-        reason = error.args[0].decode(errors="replace")
-        return "" if "too large" in reason else reason  # Go has no such limit
-    return ""
 
 
 def _selectors(case: Case) -> Iterator[tuple[str, Any]]:

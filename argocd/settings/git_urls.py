@@ -6,11 +6,17 @@ Go's net/url cannot read, `ssh://git@host:org/repo` for one, becomes empty, and 
 
 import re
 
-from argocd.budget import remembered
+from argocd.budget import remembered, spend
 from argocd.go import net_url, runes
 
 _PLAIN = re.compile(r"https?://[a-z0-9.-]+(?::[0-9]+)?(?:/[a-z0-9_.~/*-]*)?")
 """What most are, and what stays as it is when it is read and written again."""
+_PLAIN_SSH = re.compile(r"([a-z0-9._-]+@[a-z0-9.-]+):([a-z0-9_.~/*-]*)")
+"""What most others are, of which the colon becomes a slash."""
+_READING = 5
+"""Steps to read any other and write it again."""
+_AT_ONCE = 2
+"""Characters of it that one step reads."""
 _SSH = re.compile(r"(ssh://)?([^/:]*?)@[^@]+")
 _SCHEMES = frozenset({"http", "https", "ssh", "git", "oci", "file"})
 _FOLDER = re.compile(r"\.{1,2}/|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+/[^:]*\Z")
@@ -20,8 +26,8 @@ _SHOWN = 20
 
 
 def is_plain(url: str) -> bool:
-    """Whether it is what most are: nothing changes when it is normalised, or its `.git` is lost."""
-    return _PLAIN.fullmatch(url) is not None
+    """Whether it is what most are: nobody can read it in two ways."""
+    return bool(_PLAIN.fullmatch(url) or _PLAIN_SSH.fullmatch(url))
 
 
 def same(one: str, other: str) -> bool:
@@ -58,8 +64,11 @@ def git_problem(url: str) -> str:
 def normalize(url: str) -> str:
     url = runes.lower(runes.trim(url))
     bare = url.removesuffix(".git")
-    if is_plain(bare):
+    if _PLAIN.fullmatch(bare):
         return bare
+    if plain := _PLAIN_SSH.fullmatch(bare):
+        return f"{plain[1]}/{plain[2]}"
+    spend(_READING + len(url) // _AT_ONCE)
     if _SSH.fullmatch(url) and not url.startswith("ssh://"):
         # A colon after the host would count as the beginning of a port.
         url = f"ssh://{url.replace(':', '/', 1)}"

@@ -6,8 +6,7 @@ Most of what cannot be read is replaced by the default, with a line in a log tha
 import re
 from collections.abc import Callable
 
-import re2
-
+from argocd import charged_re2
 from argocd.go import durations, net_url, strconv
 from argocd.shortening import shortened
 
@@ -97,13 +96,7 @@ def _expression(text: str, _limits: str) -> str:
 
 def compiles(expression: str) -> bool:
     """As Go's regexp, which is RE2."""
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        re2.compile(expression, options=options)
-    except re2.error:
-        return False
-    return True
+    return not charged_re2.problem(expression)
 
 
 _FORMS: dict[str, Callable[[str, str], str]] = {

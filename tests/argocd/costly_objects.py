@@ -45,6 +45,9 @@ ORDINARY: dict[str, Object] = {
             f"https://git.example.com/team-{index}/repository-{index}.git" for index in range(25_000)
         ]
     ),
+    "repositories by SSH": project(
+        sourceRepos=[f"git@git.example.com:team-{index}/repository-{index}.git" for index in range(25_000)]
+    ),
     "namespaces": project(sourceNamespaces=[f"team-{index}-namespace-of-team" for index in range(45_000)]),
     "accounts": project(
         destinations=[{"server": HERE, "namespace": f"team-{index}-x"} for index in range(8_000)],
@@ -153,6 +156,10 @@ HOSTILE: dict[str, Object] = {
     "expressions that become large": project(
         sourceNamespaces=[f"/(?i:\\pL){{200}}{index}/" for index in range(30_000)]
     ),
+    "expressions of what may be left out": project(
+        sourceNamespaces=[f"/{'a{0,1000}' * 20}{index}/" for index in range(200)]
+    ),
+    "long expressions": project(sourceNamespaces=["/" + "a?" * 450_000 + "/", "/" + "a?" * 450_000 + "a/"]),
     "windows of days": project(
         syncWindows=[
             {"kind": "deny", "schedule": f"0 0 {index % 28 + 1} * *", "duration": f"{index + 800}h"}
@@ -169,6 +176,11 @@ HOSTILE: dict[str, Object] = {
         ignoreDifferences=[
             {"kind": "Job", "jqPathExpressions": [f"{index:04}" + ";a" * 2_000]} for index in range(350)
         ],
+    ),
+    "a long address": project(sourceRepos=["\u00e9*" * 1_000_000]),
+    "a long kind": project(clusterResourceWhitelist=[{"group": "?*" * 600_000, "kind": "a"}]),
+    "a long duration": project(
+        syncWindows=[{"kind": "deny", "schedule": "0 0 * * *", "duration": "0s" * 600_000}]
     ),
     "what is wrong everywhere": project(sourceNamespaces=["?"] * 300_000),
     "generators of nothing": own("ApplicationSet", generators=[{}] * 300_000, template={}),

@@ -72,12 +72,12 @@ def test_what_was_found_in_projects_is_not_kept_without_a_bound(
 
 
 def caches() -> Iterator[tuple[str, Any]]:
-    """Every memory of functions in argocd/, those of `remembered` included."""
+    """Every memory of functions in argocd/, those of `remembered` included, and that of RE2's module."""
     for found in gc.get_objects():
         if isinstance(found, functools._lru_cache_wrapper):
             inner = found.__wrapped__
             function = inner.args[0] if isinstance(inner, functools.partial) else inner
-            if function.__module__.startswith("argocd."):
+            if function.__module__.startswith(("argocd.", "re2")):
                 yield f"{function.__module__}.{function.__qualname__}", found
 
 

@@ -28,6 +28,7 @@ def test_a_broken_character_is_written_with_three_bytes() -> None:
 def test_lower_case_is_one_for_one() -> None:
     assert runes.lower("GitHub") == "github"
     assert runes.lower("ÄİΣ") == "äi\u03c3"
+    assert runes.lower("ÄΣ Σ") == "ä\u03c3 \u03c3"
 
 
 def test_white_space_is_gos() -> None:

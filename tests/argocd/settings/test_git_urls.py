@@ -22,6 +22,9 @@ def test_the_originals_answers_are_ours() -> None:
     [
         ("https://GitHub.com/Acme/Pay.git", "https://github.com/acme/pay"),
         ("git@github.com:acme/pay.git", "git@github.com/acme/pay"),
+        ("git@github.com:/acme/pay", "git@github.com//acme/pay"),
+        ("git@github.com:22:acme/pay", "git@github.com/22:acme/pay"),
+        ("gët@h:a", ""),
         ("ssh://git@github.com/acme/pay", "git@github.com/acme/pay"),
         ("ssh://git@github.com:acme/pay", ""),
         ("  https://x/y\n", "https://x/y"),
