@@ -142,7 +142,8 @@ def admission_patch(case: Case) -> list[dict[str, Any]]:
     ):
         return []
     agent = owner_of(case.old, configuration) or owner_for(case.object, case.writer, configuration)
-    return settling_patch(case.object, agent) if agent else []
+    # What cannot have the name of an agent's project is refused, and there is nothing to settle.
+    return settling_patch(case.object, agent) if agent and fits(right_name(case.object, agent)) else []
 
 
 def _touched(old: Object, new: Object) -> bool:

@@ -10,6 +10,7 @@ from argocd import names
 from argocd.agents.identity import has_source, under_first_identity
 from argocd.agents.routing import AgentMapping, destination_verdict
 from argocd.agents.vocabulary import Mode
+from argocd.budget import spend
 from argocd.globs import Verdict
 from argocd.reading import mapping, sequence, text, texts
 
@@ -21,6 +22,8 @@ NAME_LIMIT = 253
 _POLICY_FIELDS = 6
 _SUBJECT_PARTS = 3
 _OBJECT_PARTS = 2
+_WRITTEN = 32
+"""Characters of a policy that one step writes."""
 # Other resources' objects do not name a namespace, so their lines mean the same on the principal.
 _NAMESPACED_RESOURCES = frozenset({"applications", "applicationsets", "logs", "exec"})
 
@@ -187,4 +190,6 @@ def role_line(line: str, *, role: str, original: str, prefixed: str, namespace: 
         if target[0] != original:
             return line
         fields[4] = f" {prefixed}/{namespace}/{target[1]}"
-    return ",".join(fields)
+    settled = ",".join(fields)
+    spend(1 + len(settled) // _WRITTEN)
+    return settled

@@ -4,7 +4,7 @@ It ends with what it has found when the budget of the review is used up (`argocd
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
@@ -19,9 +19,6 @@ from argocd.judging.ratchet import changes_only_what_passes
 from argocd.judging.writers import is_kubernetes_cleaning_up
 from argocd.rules.any_object import TOO_COSTLY, too_costly
 from argocd.rules.catalogue import CATALOGUE
-
-MAX_MESSAGE = 1024
-"""Characters of a message: it may quote a field of a megabyte, and a reader wants its beginning."""
 
 _SECRETS = frozenset({Kind.REPOSITORY, Kind.CLUSTER})
 
@@ -142,8 +139,6 @@ def weigh(judgements: list[Judgement], case: Case, *, today: date) -> list[Judge
     weighed = []
     for judgement in judgements:
         finding, action, exemption = judgement.finding, judgement.action, None
-        if len(finding.message) > MAX_MESSAGE:
-            finding = replace(finding, message=f"{finding.message[:MAX_MESSAGE]}…")
         if action is Action.DENY and gentle:
             action = Action.WARN
         if configuration.exemptions:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from argocd import names, reading
 from argocd.judging.entries import Entry, added
-from tiphys.redaction import without_userinfo
+from argocd.shortening import LONGEST, told
 
 if TYPE_CHECKING:
     from argocd.judging.configuration import Configuration, Role
@@ -89,7 +89,8 @@ def kind_of(thing: Object) -> Kind:
 class Finding:
     """One thing that is wrong: `path` is the field in kubectl's notation, `hint` says what to do.
 
-    Whatever quotes a URL quotes it without its credentials: here, so that no way to a reader can forget it.
+    Whatever quotes a URL quotes it without its credentials, and what is long is cut: here, so that no way to a reader can
+    forget it, and no list of findings is larger than their number allows.
     """
 
     rule: str
@@ -100,8 +101,8 @@ class Finding:
     def __post_init__(self) -> None:
         for name in ("path", "message", "hint"):
             text = getattr(self, name)
-            if "@" in text:
-                object.__setattr__(self, name, without_userinfo(text))
+            if "@" in text or len(text) > LONGEST:
+                object.__setattr__(self, name, told(text))
 
 
 class User(NamedTuple):

@@ -16,6 +16,7 @@ from argocd.judging.configuration import Version
 from argocd.judging.entries import added
 from argocd.projects import roles, sync_windows
 from argocd.projects.rule_ids import RefusalId
+from argocd.shortening import told
 
 _NOTHING: Mapping[str, Any] = {}
 _LISTS = (list, tuple)
@@ -79,7 +80,9 @@ class _Validation:
         self, rule: RefusalId, where: _Where, rest: str, message: str, code: Code = Code.INVALID_ARGUMENT
     ) -> None:
         spend(FINDING)
-        self.problems.append(ValidationProblem(rule, f"spec.{where[0]}[{where[1]}]{rest}", message, code))
+        self.problems.append(
+            ValidationProblem(rule, f"spec.{where[0]}[{where[1]}]{rest}", told(message), code)
+        )
 
     # -- what is there, and whether it is what it should be --------------------------------------------------
 

@@ -127,7 +127,7 @@ class Decisions:
         snapshot = self._state.snapshot
         case = case_of(review, snapshot.surroundings)
         if case is not None and case.kind is Kind.PROJECT:
-            return ReviewAnswer(patch=autonomous_projects.admission_patch(case))
+            return self._mutate_project(case)
         try:
             with StepBudget(snapshot.surroundings.configuration.limits.review_steps):
                 completion = tracking_completion.complete(
@@ -147,6 +147,14 @@ class Decisions:
             warnings=completion.warnings,
             audit={LEFT_ALONE: "; ".join(completion.warnings)} if completion.warnings else {},
         )
+
+    def _mutate_project(self, case: Case) -> ReviewAnswer:
+        try:
+            with self._budget(case):
+                return ReviewAnswer(patch=autonomous_projects.admission_patch(case))
+        except BudgetExceededError:
+            # As it is it does not mean its agent alone, and is refused for that.
+            return ReviewAnswer(warnings=("not rewritten: that takes too long",))
 
     def inject(self, review: Review) -> ReviewAnswer:
         if (

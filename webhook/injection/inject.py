@@ -99,14 +99,14 @@ def _reason_against(pod: Mapping[str, Any], template: Template) -> InjectionReas
     ours = {volume["name"] for volume in template.volumes}
     if any(reading.text(volume, "name") in ours for volume in reading.sequence(spec, "volumes")):
         return InjectionReason.VOLUME_CLASH
-    taken = {
+    taken = (
         (port.get("containerPort"), port.get("protocol") or "TCP")
         for held in _containers(spec)
         for port in reading.sequence(held, "ports")
         if isinstance(port, Mapping)
-    }
-    wanted = {(port["containerPort"], port.get("protocol") or "TCP") for port in template.ports}
-    return InjectionReason.PORT_CLASH if wanted & taken else None
+    )
+    wanted = [(port["containerPort"], port.get("protocol") or "TCP") for port in template.ports]
+    return InjectionReason.PORT_CLASH if any(port in wanted for port in taken) else None
 
 
 def _containers(spec: Mapping[str, Any]) -> Iterator[Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from argocd import names
-from argocd.engine.judge import MAX_MESSAGE, Judgement, judge
+from argocd.engine.judge import Judgement, judge
 from argocd.judging.case import (
     Action,
     Case,
@@ -26,6 +26,7 @@ from argocd.judging.case import (
 from argocd.judging.configuration import Configuration, Exemption, NamespacePolicy
 from argocd.judging.memo import Remembered
 from argocd.settings.argocd_cm import Settings
+from argocd.shortening import LONGEST
 from tests.argocd.fake_neighbours import Nothing
 
 TODAY = date(2026, 9, 1)
@@ -264,9 +265,13 @@ def test_a_rule_that_fails_says_so_without_the_object_and_stops_nobody() -> None
     assert asked(found) == ["a", "b"]
 
 
-def test_a_message_is_cut_where_nobody_reads_on() -> None:
-    long = rule("a", check=finding_of("project/a", "x" * 1_000_000))
-    assert judge(case(), today=TODAY, rules=[long])[0].finding.message == "x" * MAX_MESSAGE + "…"
+def test_what_is_said_is_cut_where_nobody_reads_on_and_nothing_is_cut_amid_a_password() -> None:
+    long = "x" * 1_000_000
+    cut = "x" * LONGEST + "…"
+    assert Finding("project/a", long, long, long) == Finding("project/a", cut, cut, cut)
+    password = Finding("project/a", "spec", f"{'x' * 1_000} https://me:{'p' * 4_000}@host {long}").message
+    assert len(password) == len(cut)
+    assert "p" * 4 not in password
 
 
 def test_a_changed_configuration_is_noticed_and_only_a_few_are_remembered() -> None:

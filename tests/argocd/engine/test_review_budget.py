@@ -1,5 +1,6 @@
 """A review that takes too much work ends with what it has found."""
 
+import tracemalloc
 from collections.abc import Mapping
 from datetime import date
 from typing import Any
@@ -114,6 +115,29 @@ def test_what_was_found_before_is_told_too() -> None:
     found = told(project(sourceRepos=["!*"], destinations=hostile()), configuration=limited())
     assert found["project/source-repo-format"] is Action.DENY
     assert found[RULE] is Action.DENY
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {
+            "roles": [
+                {"name": "r" * 300_000, "policies": [f"p, a, b, c, d, {number}" for number in range(1_000)]}
+            ]
+        },
+        {"roles": [{"name": "r" * 300_000, "groups": ["a"] * 1_000}]},
+    ],
+    ids=["policies", "groups"],
+)
+def test_a_long_name_that_is_quoted_everywhere_takes_little_memory(spec: Object) -> None:
+    thing = project(**spec)
+    tracemalloc.start()
+    try:
+        told(thing)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 20 * (1 << 20)
 
 
 def test_a_small_object_with_no_end_of_mistakes_ends_before_all_are_told() -> None:

@@ -249,6 +249,21 @@ def test_an_agents_project_is_settled_once_and_never_renamed() -> None:
     assert made.mutate(asked(object=result, userInfo={"username": PRINCIPAL})).patch == []
 
 
+@pytest.mark.parametrize("agent", ["a" * 100_000, "a" * 200])
+def test_a_project_is_not_made_many_times_as_large(agent: str) -> None:
+    """By the name of an agent that nobody has, or that each of many policies would get."""
+    policy = "p,proj:b:r,logs,get,b/*,allow"
+    thing = project(
+        {"roles": [{"name": "r", "policies": [policy] * 60_000}]},
+        annotations={"tiphys.dev/agent": agent},
+        name=f"{agent[:200]}-b",
+    )
+    answer = decisions().mutate(asked(object=thing))
+    assert not answer.patch
+    refused = answered(decisions().validate(asked(object=thing)))
+    assert not refused.allowed
+
+
 def test_a_deletion_and_a_subresource_are_never_patched() -> None:
     for request in (
         {"operation": "DELETE", "oldObject": deployment(), "object": None},
@@ -268,6 +283,8 @@ def test_a_pod_is_injected_and_the_reason_told() -> None:
     reasons = [answer.injection, again.injection]
     assert reasons == [InjectionReason.INJECTED, InjectionReason.ALREADY_INJECTED]
     assert made.inject(asked(object=pod)) == ReviewAnswer()
+    odd = {**pod, "spec": {"containers": [{"ports": [{"containerPort": []}, {"protocol": {}}]}]}}
+    assert made.inject(asked(object=odd, kind=kind)).injection is InjectionReason.INJECTED
 
 
 def unread(**request: Any) -> Review:
