@@ -210,11 +210,14 @@ class ResourceHandler(RequestHandler):
             raise RefusedRequestError(
                 f"{path.what}: no tracking mark and no owner of it leads to an Application of this agent"
             )
+        name = path.name or text(metadata, "name")
+        if not (name or resource.namespaced):
+            raise RefusedRequestError(f"{path.what}: projects permit them by name, and this one has none")
         problem = self._applications.objection(
             owner,
             group=path.group,
             kind=resource.kind,
-            name=path.name or text(metadata, "name"),
+            name=name,
             namespace=path.namespace,
             namespaced=resource.namespaced,
         )

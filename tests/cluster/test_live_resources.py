@@ -145,6 +145,21 @@ async def test_objects_are_made_only_for_an_application_whose_project_permits_th
         assert (await at.hub("POST", at.path(CONFIG_MAPS), mismatched)).status == 400
 
 
+async def test_an_api_server_chooses_no_name_that_a_project_denies(ends: Ends) -> None:
+    role = {"group": "rbac.authorization.k8s.io", "kind": "ClusterRole"}
+    denied = {**role, "name": "admin-*"}
+    async with live(ends, clusterResourceWhitelist=[role], clusterResourceBlacklist=[denied]) as at:
+        mark = {names.TRACKING_ID: f"shop:rbac.authorization.k8s.io/ClusterRole:{at.namespace}/any"}
+        for naming, status in (
+            ({"name": "any"}, 201),
+            ({"name": "admin-a"}, 403),
+            ({"generateName": "admin-"}, 403),
+        ):
+            body = {"metadata": {**naming, "annotations": mark}}
+            roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles?dryRun=All"
+            assert (await at.hub("POST", roles, body)).status == status, naming
+
+
 async def test_an_apply_of_what_is_not_there_is_judged_as_a_creation(ends: Ends) -> None:
     async with live(ends) as at:
         apply = {"content_type": "application/apply-patch+yaml"}
