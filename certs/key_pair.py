@@ -1,6 +1,7 @@
 """A certificate with its key, and everything that can be wrong with the two."""
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Self
@@ -97,16 +98,23 @@ def split_bundle(bundle: bytes) -> list[bytes]:
     return [found if found.endswith(b"\n") else found + b"\n" for found in _PEM_CERTIFICATE.findall(bundle)]
 
 
+def checked_bundle(bundle: bytes, *, origin: str) -> bytes:
+    """Without any authority in it, whoever dials would believe those that its machine knows."""
+    if not _certificates(bundle):
+        raise CertificateError(f"{origin} has no certificate in PEM")
+    return bundle
+
+
 def trusted(bundle: bytes, *, now: datetime) -> list[x509.Certificate]:
     """The certificates of a bundle that are readable and not expired."""
+    return [certificate for certificate in _certificates(bundle) if now < certificate.not_valid_after_utc]
+
+
+def _certificates(bundle: bytes) -> list[x509.Certificate]:
     found = []
     for pem in split_bundle(bundle):
-        try:
-            certificate = x509.load_pem_x509_certificate(pem)
-        except ValueError:
-            continue
-        if now < certificate.not_valid_after_utc:
-            found.append(certificate)
+        with suppress(ValueError):
+            found.append(x509.load_pem_x509_certificate(pem))
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from certs.authority import Authority, LeafSubject
 from certs.folder import BUNDLE, CERTIFICATE, KEY, changes, read, read_with_bundle
-from certs.key_pair import CertificateError, KeyPair, Material, verifies
+from certs.key_pair import CertificateError, KeyPair, Material, checked_bundle, verifies
 from kube import queries
 from kube.cache import Cache
 from kube.projections import whole
@@ -112,7 +112,9 @@ class Files:
             pair = KeyPair.checked(
                 certificate=_read(self.certificate), key=_read(self.key), origin=str(self.certificate)
             )
-        return Material(pair, _read(self.authorities) if self.authorities is not None else b"")
+        if self.authorities is None:
+            return Material(pair, b"")
+        return Material(pair, checked_bundle(_read(self.authorities), origin=str(self.authorities)))
 
     async def follow(self, take: Take, *, refuse: Refuse) -> None:
         folders = {path.parent for path in (self.certificate, self.key, self.authorities) if path is not None}
@@ -151,7 +153,8 @@ class Secrets:
         )
         # argocd-agentctl leaves the authority's own pair there; an agent's copy has ca.crt.
         key = BUNDLE if BUNDLE in data else CERTIFICATE
-        return Material(pair, _part(data, key, self.authorities))
+        origin = f"Secret {self.namespace}/{self.authorities}: {key}"
+        return Material(pair, checked_bundle(_part(data, key, self.authorities), origin=origin))
 
     async def follow(self, take: Take, *, refuse: Refuse) -> None:
         woken = asyncio.Event()

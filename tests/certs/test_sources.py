@@ -11,7 +11,7 @@ import pytest
 
 from certs.authority import Authority, LeafSubject
 from certs.folder import BUNDLE, CERTIFICATE, KEY, publish
-from certs.key_pair import KeyPair, Material
+from certs.key_pair import CertificateError, KeyPair, Material
 from certs.sources import (
     CertificateSource,
     Files,
@@ -128,6 +128,27 @@ async def test_while_the_certificate_is_broken_new_authorities_are_taken_all_the
     assert [text for text in told if isinstance(text, str)] == [
         "Secret default/tls: the key is not an unencrypted PEM key: write a whole tls.key"
     ]
+
+
+@pytest.mark.parametrize("broken", [b"", b"half a bundle"])
+async def test_without_an_authority_in_the_bundle_the_old_ones_stay(tmp_path: Path, broken: bytes) -> None:
+    bundle = tmp_path / "ca.crt"
+    store, good = EmbeddedStore(), authority().pair.certificate
+    for source in (
+        Files(certificate=None, key=None, authorities=bundle),
+        Secrets(store=store, namespace=HOME, pair="", authorities="ca"),
+    ):
+        bundle.write_bytes(good)
+        await put(store, "ca", ca_crt=good)
+        assert (await source.load()).roots == good
+        async with looking(source) as looks:
+            bundle.write_bytes(broken)
+            await put(store, "ca", ca_crt=broken)
+            while isinstance(told := await looks.next(), Material):
+                assert told.roots == good
+        assert told.endswith("ca.crt has no certificate in PEM")
+        with pytest.raises(CertificateError, match="has no certificate in PEM"):
+            await source.load()
 
 
 async def test_a_secret_that_is_missing_or_lacks_a_part_is_one_line() -> None:
