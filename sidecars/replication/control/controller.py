@@ -109,13 +109,15 @@ class HaController(RoleChanges):
                     await self.peer_due.wait()
 
     async def _is_replaced(self) -> bool:
-        """By another replica, whose write was on its way when it lost the Lease, or by hand."""
+        """By another replica, whose write was on its way when it lost the Lease, or by hand. A first one may be our own,
+        whose answer was lost.
+        """
         role, known = self.role, self.role.record
         stored = await role.records.read()
-        if stored is None or known is None or stored.version == known.version:
+        if stored is None or (known is not None and stored.version == known.version):
             return False
         role.record = stored
-        if role.state is HaState.RECOVERING or role.detail in _UNFINISHED:
+        if known is None or role.state is HaState.RECOVERING or role.detail in _UNFINISHED:
             return False  # it decides what comes next
         return any(getattr(stored, part) != getattr(known, part) for part in ("role", "epoch", "history"))
 

@@ -8,8 +8,11 @@ from contextlib import asynccontextmanager
 import pytest
 
 from argocd import names
+from kube.embedded import Call, Phase
+from kube.errors import UnavailableError
 from kube.resources import CONFIG_MAPS
 from scripts.ports import free_port
+from sidecars.replication.control import controller
 from sidecars.replication.record import RecordChangedError
 from tests.sidecars.pair_in_memory import ARGOCD
 from tests.sidecars.replication.hubs import until
@@ -64,3 +67,25 @@ async def test_whoever_finds_another_record_than_it_wrote_decides_anew() -> None
         await one.start()
         await one.until("disconnected")
         assert record(one).role == "standby"
+
+
+async def test_a_first_record_of_which_the_answer_was_lost_is_found_and_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(controller, "ASK_INTERVAL_SECONDS", 0.1)
+    store, lost = FencedStore(), []
+
+    async def lose(call: Call) -> None:
+        if call.name != names.HA_RECORD or len(lost) == 2:
+            return
+        if (call.verb, call.phase) == ("create", Phase.AFTER) or (lost and call.verb == "get"):
+            lost.append(call.verb)
+            raise UnavailableError("the answer was lost", outcome_unknown=True)
+
+    store.hooks.faults = lose
+    async with regions(store, FencedStore()) as (one, _):
+        one.ha = {"peer_address": ""}
+        await one.start()
+        await one.until("active")
+        assert lost == ["create", "get"]
+        assert (record(one).epoch, audit(one)) == (1, ["bootstrap", "started as active"])
