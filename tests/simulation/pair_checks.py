@@ -47,6 +47,9 @@ class PairChecks:
         if record is None or record.role is not HaRole.ACTIVE or record.served_epoch != epoch:
             role = "nothing" if record is None else f"{record.role} under {record.served_epoch}"
             self.wrong.append(f"{hub} serves under epoch {epoch}, and its record says {role}")
+        # A record that was on its way while its writer was paused serves nobody.
+        elif record.audit[-1].what == "started as active" and "another replica" not in record.why:
+            self._check_start(hub, record)
 
     def _recorded(self, hub: str, old: HaRecord | None, new: HaRecord) -> None:
         what = new.audit[-1].what if new.audit else ""
@@ -75,8 +78,6 @@ class PairChecks:
             owner = OWNER.get()
             if owner is not self._promoting[hub] and id(owner) not in self.promoted_by_operator:
                 self.wrong.append(f"{hub} serves by a promotion that was killed: {what}")
-        if what == "started as active" and "another replica" not in new.why:
-            self._check_start(hub, new)
 
     def _check_promotion(self, hub: str) -> None:
         """Without force, of one that is not the last that served."""
