@@ -37,8 +37,6 @@ from tests.sidecars import processes
 
 OPERATED = {"operated": "true"}
 """Label of the Applications that are given operations."""
-OPERATION_SECONDS = 2.0
-"""Between two operations of an agent: each is half a dozen writes on both hubs, beside those whose rate is asked for."""
 
 
 class Fleet:
@@ -147,8 +145,10 @@ class Fleet:
     # Under load.
 
     @asynccontextmanager
-    async def load(self, *, rate: float) -> AsyncIterator[None]:
-        """So many writes a second, operations among them, until the block ends and the last is accepted."""
+    async def load(self, *, rate: float, operation_seconds: float) -> AsyncIterator[None]:
+        """So many writes a second until the block ends and the last is accepted, and beside them an operation of each agent
+        every so often: that is half a dozen writes on both hubs.
+        """
         stopping = asyncio.Event()
         async with AsyncExitStack() as stack:
             views = {
@@ -157,8 +157,12 @@ class Fleet:
             await stack.enter_async_context(self._writers.writing(rate=rate))
             begun = time.monotonic()
             async with asyncio.TaskGroup() as group:
-                for agent in self.agents:
-                    group.create_task(self._give_operations(agent, views, stopping))
+                for number, agent in enumerate(self.agents):
+                    first = operation_seconds * number / len(self.agents)
+                    giving = self._give_operations(
+                        agent, views, stopping, first=first, pause=operation_seconds
+                    )
+                    group.create_task(giving)
                 try:
                     yield
                 finally:
@@ -166,10 +170,17 @@ class Fleet:
                     self._loaded = (begun, time.monotonic())
 
     async def _give_operations(
-        self, agent: str, views: dict[str, dict[str, Object]], stopping: asyncio.Event
+        self,
+        agent: str,
+        views: dict[str, dict[str, Object]],
+        stopping: asyncio.Event,
+        *,
+        first: float,
+        pause: float,
     ) -> None:
         """The next one when the last is seen to be over, as Argo CD itself asks for."""
         last = ""
+        await _set_within(stopping, first)
         while not stopping.is_set():
             item = views[self.active].get(agent)
             done = _id(value(item, "status", "operationState", "operation"))
@@ -182,9 +193,7 @@ class Fleet:
                 self.given.add(last)
                 self._last_given[agent] = time.monotonic()
                 self._one_given.set()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(OPERATION_SECONDS):
-                        await stopping.wait()
+                await _set_within(stopping, pause)
             await asyncio.sleep(0.1)
 
     async def operated(self, *, since: float) -> None:
@@ -238,6 +247,12 @@ class Fleet:
             and not any(since <= write.began <= to for since, to in pauses)
         ]
         return len(counted) / (ended - begun - sum(to - since for since, to in pauses))
+
+
+async def _set_within(event: asyncio.Event, seconds: float) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
 
 
 def _keys(item: Object | None) -> set[str]:

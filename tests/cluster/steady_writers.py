@@ -25,12 +25,14 @@ from kube.store import Object, PatchKind
 from tests.cluster.paired_hubs import connected
 from tests.sidecars.pair_in_memory import application
 
-PER_AGENT = 4
+PER_AGENT = 40
+"""Each key is an entry of managedFields too: an API server takes three times as long for an object with 200 of them."""
 EVERY_TENTH = 10
 WRITERS = 32
 """At once, at most: what a machine cannot carry is skipped, not piled up."""
 SECONDS = 120.0
-_REFUSED_PAUSE = 0.02
+_REFUSED_PAUSE = 0.1
+"""While nobody serves all writers ask both hubs again and again: what they take is missing to the switchover."""
 _SPAWN = multiprocessing.get_context("spawn")
 
 Place = tuple[str, str]

@@ -27,7 +27,7 @@ async def serving_fleet(
     binaries: Binaries, folder: Path, *, size: int
 ) -> AsyncIterator[tuple[PairOfHubs, Fleet]]:
     """The first hub is active, everybody is connected and has everything."""
-    with Cluster(name="region-a", binaries=binaries) as a, Cluster(name="region-b", binaries=binaries) as b:
+    with _lean("region-a", binaries) as a, _lean("region-b", binaries) as b:
         pair = PairOfHubs(Hub("a", a, folder), Hub("b", b, folder), folder)
         pair.equip()
         async with AsyncExitStack() as stack:
@@ -45,6 +45,13 @@ async def serving_fleet(
             await pair.a.until("active", so=lambda told: told["connected_agents"] == size)
             await equal(pair.a, pair.b)
             yield pair, fleet
+
+
+def _lean(name: str, binaries: Binaries) -> Cluster:
+    """Nobody reads here what the principals called."""
+    cluster = Cluster(name=name, binaries=binaries)
+    cluster.api_server_flags = ("--audit-log-path=",)
+    return cluster
 
 
 RATE = 200
@@ -72,12 +79,16 @@ async def switched(active: Hub) -> tuple[float, float]:
             return began, time.monotonic()
 
 
-async def there_and_back(pair: PairOfHubs, fleet: Fleet, *, times: int, rate: float) -> float:
-    """Returns how many writes a second were accepted while somebody served."""
+async def there_and_back(
+    pair: PairOfHubs, fleet: Fleet, *, times: int, rate: float, operation_seconds: float
+) -> float:
+    """As soon as each agent was given another operation. Returns how many writes a second were accepted while somebody
+    served.
+    """
     active, standby = pair.a, pair.b
     handed_over: list[tuple[str, float, float]] = []
     pauses: list[tuple[float, float]] = []
-    async with fleet.load(rate=rate):
+    async with fleet.load(rate=rate, operation_seconds=operation_seconds):
         for _ in range(times):
             await fleet.operated(since=pauses[-1][1] if pauses else 0.0)
             await standby.until("replicating")
@@ -87,7 +98,8 @@ async def there_and_back(pair: PairOfHubs, fleet: Fleet, *, times: int, rate: fl
             pauses.append(await switched(active))
             fleet.active = standby.name
             handed_over.append((active.name, time.monotonic(), float("inf")))
-            log.info("switchover %d: %d operations given", len(handed_over), len(fleet.given))
+            took = pauses[-1][1] - pauses[-1][0]
+            log.info("switchover %d in %.1f s: %d operations given", len(handed_over), took, len(fleet.given))
             active, standby = standby, active
         await active.until("active", so=lambda told: told["connected_agents"] == len(fleet.agents))
     reached = fleet.rate(pauses)
@@ -113,15 +125,17 @@ async def test_every_write_during_switchovers_is_on_both_sides_and_on_its_agent(
     cluster_binaries: Binaries, tmp_path: Path
 ) -> None:
     async with serving_fleet(cluster_binaries, tmp_path, size=5) as (pair, fleet):
-        await there_and_back(pair, fleet, times=2, rate=50)
+        await there_and_back(pair, fleet, times=2, rate=50, operation_seconds=2)
 
 
 @pytest.mark.proof
 async def test_twenty_switchovers_under_200_writes_a_second_with_50_agents(
-    cluster_binaries: Binaries, tmp_path: Path
+    cluster_binaries: Binaries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # For the API servers, which share the machine with all the rest: else a quarter of their time goes into garbage.
+    monkeypatch.setenv("GOGC", "800")
     async with serving_fleet(cluster_binaries, tmp_path, size=50) as (pair, fleet):
-        reached = await there_and_back(pair, fleet, times=20, rate=RATE)
+        reached = await there_and_back(pair, fleet, times=20, rate=RATE, operation_seconds=10)
         # And all this under the load that was asked for.
         assert reached >= ENOUGH * RATE, (
             f"{reached:.0f} of {RATE} writes a second: this machine does not carry them beside two API servers"
