@@ -12,12 +12,15 @@ just started. After each the loop looks at what has come meanwhile, and where an
 twice as long as it has worked. So one costly review at most is before an API server's cheap ones, however many strangers
 send some, two thirds of the processor are left to all others, and the lane is shared evenly by those who come back again
 and again. Whoever is alone with his costly reviews does not wait for himself.
+
+A crowd of cheap ones would hold up others as well: five hundred of eight milliseconds are four seconds. After a few
+milliseconds in one turn of the loop those that are left wait, and go in turns of the address that has worked least.
 """
 
 import asyncio
 import ipaddress
 import time
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Self
@@ -30,9 +33,11 @@ UNCOUNTED_BYTES = 16 * 1024
 8 MiB, which are there besides the budget."""
 
 CHEAP_SECONDS = 0.01
-"""Of the processor: five times what most reviews take. A crowd of cheap ones goes in one turn of the loop."""
+"""Of the processor: five times what most reviews take."""
 LONG_SECONDS = 0.005
-"""After work of this length others may have come; as much may be charged too much."""
+"""After work of this length, of one review or of many in a row, others may have come; as much may be charged too much."""
+SHORT_SECONDS = 0.0005
+"""Nearly every review takes less, and is not counted in such a row: all of a worker's connections are a quarter second."""
 HALF_LIFE_SECONDS = 30.0
 """In which a past cost counts for half: after a second's work an address waits behind others for minutes."""
 REMEMBERED = 1024
@@ -49,6 +54,8 @@ REST = 2
 """For each second that the costly lane has worked while several want it."""
 
 UNKNOWN = float("inf")
+NOTHING = (0.0, 0.0)
+"""What an address has taken that has not come yet."""
 
 Sent = tuple[str, int]
 """From where, and of about which size."""
@@ -193,13 +200,21 @@ class Turns:
         """The most that one of these reviews has taken lately."""
         self._used: OrderedDict[str, tuple[float, float]] = OrderedDict()
         """What an address has taken of the lane lately, all in all."""
-        self._cheap: deque[asyncio.Future[None]] = deque()
+        self._crowd: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        """The same of what was worked while others waited, in the lane or not."""
+        self._cheap: dict[asyncio.Future[None], Sent] = {}
         self._costly: dict[asyncio.Future[None], str] = {}
         self._given = False
         """To one of the costly ones, which has not worked yet; or nobody may have a turn, because the lane rests."""
         self._known_next = False
         """Those who have used the lane and newcomers take turns."""
         self._looking = False
+        self._looks = 0
+        """How many are left until the costly lane goes on."""
+        self._long = ("", 0.0)
+        """Who has worked before them, and for how long."""
+        self._in_a_row = 0.0
+        """Seconds of work in this turn of the loop."""
 
     @staticmethod
     def sent(address: str, size: int) -> Sent:
@@ -222,10 +237,11 @@ class Turns:
         if given:
             self._costly[mine] = sent[0]
         else:
-            self._cheap.append(mine)
+            self._cheap[mine] = sent
         try:
             await mine
         except asyncio.CancelledError:
+            self._cheap.pop(mine, None)
             if self._costly.pop(mine, None) is None and given:
                 self._go_on()  # it was its turn
             raise
@@ -234,11 +250,11 @@ class Turns:
     def worked(self, sent: Sent, seconds: float, *, given: bool) -> None:
         """After work that did not wait."""
         costs = self._costs
+        in_long_row = self._is_long_row(seconds)
         if sent in costs:
             costs.move_to_end(sent)
-            if (
-                seconds <= LONG_SECONDS and not given
-            ):  # nearly every review: no cost that anybody is held back for
+            # Nearly every review: it has no cost that anybody is held back for, and nobody waits.
+            if not (given or in_long_row or self._looking):
                 return
         if sent not in costs or seconds > self.cost(sent):
             costs[sent] = (seconds, self._clock())
@@ -246,36 +262,72 @@ class Turns:
                 costs.popitem(last=False)
         address, _ = sent
         if given or seconds > LONG_SECONDS:
-            self._use(address, seconds)
-        if seconds > LONG_SECONDS:
-            self._given = False if given else self._given
-            self._looking = True
-            asyncio.get_running_loop().call_soon(self._look, LOOKS, address, seconds)
+            self._use(self._used, address, seconds)
+        if in_long_row or self._looking:
+            self._use(self._crowd, address, seconds)
+        if in_long_row:
+            self._look_around(address, seconds, given=given)
         elif given:
             self._go_on()
 
-    def _use(self, address: str, seconds: float) -> None:
-        self._used[address] = (self._faded(self._used.get(address, (0.0, 0.0))) + seconds, self._clock())
-        self._used.move_to_end(address)
-        if len(self._used) > REMEMBERED:
-            self._used.popitem(last=False)
+    def _is_long_row(self, seconds: float) -> bool:
+        if seconds > SHORT_SECONDS:
+            if not self._in_a_row:
+                asyncio.get_running_loop().call_soon(self._end_row)
+            self._in_a_row += seconds
+        return self._in_a_row > LONG_SECONDS
+
+    def _end_row(self) -> None:
+        self._in_a_row = 0.0
+
+    def _use(self, of: OrderedDict[str, tuple[float, float]], address: str, seconds: float) -> None:
+        of[address] = (self._faded(of.get(address, NOTHING)) + seconds, self._clock())
+        of.move_to_end(address)
+        if len(of) > REMEMBERED:
+            of.popitem(last=False)
 
     def _faded(self, known: tuple[float, float]) -> float:
         seconds, when = known
         return float(seconds * 0.5 ** ((self._clock() - when) / HALF_LIFE_SECONDS))
 
-    def _look(self, times: int, address: str, seconds: float) -> None:
-        while self._cheap:
-            _wake(self._cheap.popleft())
-        self._looking = times > 1
+    def _look_around(self, address: str, seconds: float, *, given: bool) -> None:
+        if given:
+            self._given = False
+        if given or not self._looks:  # the costly lane goes on, however large the crowd is
+            self._looks, self._long = LOOKS, (address, seconds)
+        if not self._looking:
+            self._looking = True
+            asyncio.get_running_loop().call_soon(self._look)
+
+    def _look(self) -> None:
+        """In each turn of the loop, until nobody waits."""
+        self._wake_cheap()
+        if self._looks:
+            self._looks -= 1
+            if not self._looks and not self._given:
+                self._let_costly_rest(*self._long)
+        self._looking = bool(self._looks or self._cheap)
         if self._looking:
-            asyncio.get_running_loop().call_soon(self._look, times - 1, address, seconds)
-        elif not self._given:
-            self._given = any(other != address for other in self._costly.values())
-            if self._given:
-                asyncio.get_running_loop().call_later(REST * seconds, self._go_on)
-            else:
-                self._go_on()
+            asyncio.get_running_loop().call_soon(self._look)
+
+    def _wake_cheap(self) -> None:
+        """As many as will work for a few milliseconds together, of those that have worked least."""
+        used = {
+            address: self._faded(self._crowd.get(address, NOTHING)) for address, _ in self._cheap.values()
+        }
+        expected = 0.0
+        for waiting in sorted(self._cheap, key=lambda one: used[self._cheap[one][0]]):
+            expected += self.cost(self._cheap.pop(waiting))
+            _wake(waiting)
+            if expected > LONG_SECONDS:
+                return
+
+    def _let_costly_rest(self, address: str, seconds: float) -> None:
+        self._given = any(other != address for other in self._costly.values())
+        if self._given:
+            asyncio.get_running_loop().call_later(REST * seconds, self._go_on)
+        else:
+            self._go_on()
 
     def _go_on(self) -> None:
         """With the next of the costly ones, if there is one."""

@@ -127,6 +127,48 @@ async def test_the_cheap_wait_for_nobody_where_nobody_works_long(bench: Bench) -
     for _ in range(100):
         assert not bench.turns.must_wait(bench.turns.sent("api-server", 1000))
         await bench.work("api-server", 0.001)
+        await asyncio.sleep(0)
+
+
+async def known_as_cheap(bench: Bench, *addresses: str) -> None:
+    for address in addresses:
+        await bench.work(address, 0.009)
+        async with asyncio.timeout(30):
+            while bench.turns.must_wait(bench.turns.sent(address, 1000)):  # noqa: ASYNC110 - as above
+                await asyncio.sleep(0)
+    bench.order.clear()
+
+
+async def test_a_crowd_of_cheap_ones_lets_the_loop_look_who_else_has_come(bench: Bench) -> None:
+    """All at once five hundred of nine milliseconds would be taken for a hanging worker."""
+    names = [f"stranger-{number}" for number in range(4)]
+    await known_as_cheap(bench, *names)
+    crowd = [asyncio.create_task(bench.work(name, 0.009)) for name in names * 125]
+    await asyncio.sleep(0)
+    assert len(bench.order) == 1
+    late = asyncio.create_task(bench.work("api-server", 0.001))
+    order = await all_done(bench, late, *crowd)
+    assert order.index("api-server") <= len(names)
+    assert len(order) == 501
+
+
+async def test_the_addresses_of_a_crowd_take_turns(bench: Bench) -> None:
+    await known_as_cheap(bench, "many", "few")
+    crowd = [asyncio.create_task(bench.work(name, 0.009)) for name in ["many"] * 100 + ["few"] * 10]
+    order = await all_done(bench, *crowd)
+    assert order[:22].count("few") == 10
+
+
+async def test_the_costly_go_on_beside_a_crowd_that_never_ends(bench: Bench) -> None:
+    names = [f"stranger-{number}" for number in range(4)]
+    await known_as_cheap(bench, *names)
+    await bench.work("api-server", 0.01, size=500_000)
+    crowd = [asyncio.create_task(bench.come_back(name, 0.009)) for name in names * 20]
+    costly = [asyncio.create_task(bench.work("api-server", 0.01, size=500_000)) for _ in range(3)]
+    await all_done(bench, *costly)
+    for one in crowd:
+        one.cancel()
+    await asyncio.gather(*crowd, return_exceptions=True)
 
 
 async def test_who_gives_up_while_waiting_holds_nobody_back(bench: Bench) -> None:
@@ -149,7 +191,7 @@ async def test_addresses_are_forgotten_again(bench: Bench) -> None:
         await bench.work(f"{number}", 0.0)
     assert len(bench.turns._costs) <= 1024
     for number in range(2000):
-        bench.turns._use(f"{number}", 1.0)
+        bench.turns._use(bench.turns._used, f"{number}", 1.0)
     assert len(bench.turns._used) <= 1024
 
 
