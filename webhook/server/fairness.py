@@ -201,7 +201,7 @@ class Turns:
         self._used: OrderedDict[str, tuple[float, float]] = OrderedDict()
         """What an address has taken of the lane lately, all in all."""
         self._crowd: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        """The same of what was worked while others waited, in the lane or not."""
+        """The same of what was worked since the first of those waited that wait now, in the lane or not."""
         self._cheap: dict[asyncio.Future[None], Sent] = {}
         self._costly: dict[asyncio.Future[None], str] = {}
         self._given = False
@@ -309,14 +309,18 @@ class Turns:
         self._looking = bool(self._looks or self._cheap)
         if self._looking:
             asyncio.get_running_loop().call_soon(self._look)
+        else:
+            self._crowd.clear()
 
     def _wake_cheap(self) -> None:
-        """As many as will work for a few milliseconds together, of those that have worked least."""
-        used = {
-            address: self._faded(self._crowd.get(address, NOTHING)) for address, _ in self._cheap.values()
-        }
+        """As many as will work for a few milliseconds together: of those that have worked least the cheapest."""
+
+        def rank(waiting: "asyncio.Future[None]") -> tuple[float, float]:
+            sent = self._cheap[waiting]
+            return self._crowd.get(sent[0], NOTHING)[0], self.cost(sent)
+
         expected = 0.0
-        for waiting in sorted(self._cheap, key=lambda one: used[self._cheap[one][0]]):
+        for waiting in sorted(self._cheap, key=rank):
             expected += self.cost(self._cheap.pop(waiting))
             _wake(waiting)
             if expected > LONG_SECONDS:
