@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from argocd import reading
+from argocd.budget import spend
 from argocd.go import runes
 
 RESOURCES: Mapping[str, frozenset[str]] = {
@@ -37,6 +38,8 @@ _TABLES = {"p": 6, "g": 3, "r": 0, "e": 0, "m": 0}
 """The tables of Argo CD's casbin model, with the number of columns where it insists on one."""
 _QUOTED = re.compile(r'"((?:[^"]|"")*)"(,|$)')
 _UNQUOTED = re.compile(r'([^",]*)(,|$)')
+_READING = 4
+"""Steps for a line."""
 _SPACE = re.compile(f"[{re.escape(runes.SPACE)}]*")
 
 
@@ -61,7 +64,9 @@ def policy_keys(data: Mapping[str, Any]) -> Iterator[str]:
 def policy_lines(data: Mapping[str, Any]) -> Iterator[PolicyLine]:
     """All lines that say something."""
     for key in policy_keys(data):
-        for number, text in enumerate(reading.text(data, key).split("\n"), start=1):
+        policy = reading.text(data, key)
+        spend(_READING * (1 + policy.count("\n")))
+        for number, text in enumerate(policy.split("\n"), start=1):
             line = runes.trim(text)
             if line and not line.startswith("#"):
                 fields = fields_of(line)

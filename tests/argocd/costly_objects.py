@@ -239,6 +239,7 @@ HOSTILE_SETTINGS: dict[str, Object] = {
         ("argocd-cm", "oidc.config", "{" + keys(60_000) + "}"),
         ("argocd-cm", "dex.config", "{connectors: " + aliases(440) + "}"),
         ("argocd-cm", "globalProjects", "[" + "{a: b}," * 60_000 + "]"),
+        ("argocd-rbac-cm", "policy.csv", "g, a, b\n" * 300_000),
         ("argocd-rbac-cm", "scopes", "[" + "a," * 150_000 + "]"),
     )
 }
