@@ -142,7 +142,8 @@ async def _repair(pair: Pair, ends: LivePair | GoPair, names: list[str], how: st
     version, before = f"v{next(pair.numbers)}", await _versions(pair.workload)
     for name in names:
         await patched(pair.hub, {"spec": {"source": {"targetRevision": version}}}, name=name, namespace=AGENT)
-    gone = next(name for name in before if name not in names)
+    # Of the hub's: one that missed a deletion before still has what went then.
+    gone = next(name for name in await _versions(pair.hub) if name not in names)
     await pair.hub.delete(APPLICATIONS, name=gone, namespace=AGENT)
     async with Sight(pair.workload, AGENT).open() as arrival:
         started = time.perf_counter()
