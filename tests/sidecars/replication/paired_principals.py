@@ -14,18 +14,20 @@ from certs.authority import LeafSubject
 from kube import queries
 from kube.embedded import EmbeddedStore
 from kube.errors import ForbiddenError
-from kube.resources import CONFIG_MAPS
+from kube.resources import APP_PROJECTS, CONFIG_MAPS
 from kube.store import Object, Resource, Store
 from scripts.ports import free_port
 from sidecars.replication.control.controller import HaController
+from sidecars.replication.control.handover import HandoverToken, digest_of
 from sidecars.replication.control.promotion import Word
 from sidecars.replication.control.settings import HaSettings, PreferredRole
 from tests.sidecars import processes
-from tests.sidecars.pair_in_memory import ARGOCD
+from tests.sidecars.pair_in_memory import ARGOCD, project, until
 from tests.sidecars.processes import PATIENCE, Pki
 
 if TYPE_CHECKING:
     from sidecars.principal.process import PrincipalProcess
+    from sidecars.replication.handshake import Handshake
 
 JO = Word(who="jo", why="a test")
 NAMES = {"a": "principal-a", "b": "principal-b"}
@@ -152,3 +154,30 @@ async def following(one: Region, two: Region) -> None:
     await asyncio.gather(one.start(), two.start())
     await one.until("active")
     await two.until("replicating")
+
+
+async def deleted_meanwhile(one: Region, two: Region) -> None:
+    """Of 25 projects all but `project-0`, while nobody listened: too many for the second, which follows, to delete."""
+    there = [f"project-{number}" for number in range(25)]
+    for name in there:
+        await one.store.create(APP_PROJECTS, project(name), namespace=ARGOCD)
+    await until(two.store, APP_PROJECTS, lambda found: set(there) <= set(found))
+    await one.stop()
+    for name in there[1:]:
+        await one.store.delete(APP_PROJECTS, name=name, namespace=ARGOCD)
+    await one.start()
+
+
+def token_of(giver: "Handshake", taker: Region) -> HandoverToken:
+    """For exactly what the taker has."""
+    progress = taker.controller.role.replica.progress()
+    return HandoverToken(
+        nonce="n",
+        pair=giver.pair,
+        epoch=giver.epoch,
+        giver=giver.principal,
+        taker=taker.controller.handshake.principal,
+        history=progress.history,
+        sequence=progress.applied,
+        digest=digest_of(taker.controller.role.source.digests()),
+    )

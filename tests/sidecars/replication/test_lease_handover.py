@@ -73,7 +73,8 @@ async def test_a_first_record_of_which_the_answer_was_lost_is_found_and_counts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(controller, "ASK_INTERVAL_SECONDS", 0.1)
-    store, lost = FencedStore(), []
+    store = FencedStore()
+    lost: list[str] = []
 
     async def lose(call: Call) -> None:
         if call.name != names.HA_RECORD or len(lost) == 2:

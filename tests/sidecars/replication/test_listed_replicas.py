@@ -11,7 +11,7 @@ from grpc import aio
 
 from certs.key_pair import Material
 from sidecars.replication.control import controller
-from sidecars.replication.control.handover import TAKE_OVER, HandoverToken, digest_of
+from sidecars.replication.control.handover import TAKE_OVER
 from sidecars.replication.control.role import PairRole
 from sidecars.replication.peer import STATUS
 from sidecars.replication.states import HaState
@@ -25,6 +25,7 @@ from tests.sidecars.replication.paired_principals import (
     Region,
     following,
     regions,
+    token_of,
 )
 from tests.sidecars.replication.step_store import audit, record, switched
 from tests.sidecars.replication.test_pair import eventually_replicating
@@ -139,18 +140,7 @@ async def test_whoever_else_may_replicate_promotes_nobody_by_a_token() -> None:
     """It knows all that a token says: it has the same objects, and numbers."""
     async with with_a_third() as (one, two):
         giver = replace(one.controller.handshake, state=HaState.DISCONNECTED)  # which it is not
-        progress = two.controller.role.replica.progress()
-        token = HandoverToken(
-            nonce="n",
-            pair=giver.pair,
-            epoch=giver.epoch,
-            giver=giver.principal,
-            taker=two.controller.handshake.principal,
-            history=progress.history,
-            sequence=progress.applied,
-            digest=digest_of(two.controller.role.source.digests()),
-        )
-        answer = await says(two, THIRD, giver, path=TAKE_OVER, request=token.encoded())
+        answer = await says(two, THIRD, giver, path=TAKE_OVER, request=token_of(giver, two).encoded())
         words = "the token is refused: whoever shows it is not this principal's peer"
         assert answer == (grpc.StatusCode.FAILED_PRECONDITION, words)
         assert (one.state, two.state) == ("active", "replicating")

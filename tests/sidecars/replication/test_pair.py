@@ -9,14 +9,14 @@ from argocd import names
 from kube.resources import APP_PROJECTS, CONFIG_MAPS, EVENTS
 from sidecars.fleet.ha_client import HaClient
 from sidecars.replication.control import fence
-from sidecars.replication.control.handover import HandoverToken, digest_of
+from sidecars.replication.control.handover import HandoverToken
 from sidecars.replication.control.settings import PreferredRole, RestartPolicy
 from sidecars.replication.states import HaState
 from sidecars.wire.generated import hacontrol_pb2
 from tests.sidecars import processes
 from tests.sidecars.pair_in_memory import ARGOCD, project, until
 from tests.sidecars.processes import PATIENCE
-from tests.sidecars.replication.paired_principals import JO, FencedStore, Region, following, regions
+from tests.sidecars.replication.paired_principals import JO, FencedStore, Region, following, regions, token_of
 from tiphys.errors import CallError
 
 
@@ -240,17 +240,7 @@ async def test_forged_old_and_foreign_tokens_are_refused_and_noted() -> None:
         await following(one, two)
         await eventually_replicating(one, two)
         giver = replace(one.controller.handshake, state=HaState.DISCONNECTED)  # as when it hands over
-        progress = two.controller.role.replica.progress()
-        good = HandoverToken(
-            nonce="n",
-            pair=giver.pair,
-            epoch=giver.epoch,
-            giver=giver.principal,
-            taker=two.controller.handshake.principal,
-            history=progress.history,
-            sequence=progress.applied,
-            digest=digest_of(two.controller.role.source.digests()),
-        )
+        good = token_of(giver, two)
         for changed, words in (
             ({"pair": "other"}, "another pair"),
             ({"epoch": giver.epoch - 1}, "another epoch"),

@@ -6,10 +6,16 @@ import pytest
 
 from argocd import names
 from kube.embedded import EmbeddedStore
-from kube.resources import APP_PROJECTS, EVENTS
+from kube.resources import EVENTS
 from sidecars.replication.control import fence
-from tests.sidecars.pair_in_memory import ARGOCD, project, until
-from tests.sidecars.replication.paired_principals import JO, FencedStore, following, regions
+from tests.sidecars.pair_in_memory import ARGOCD
+from tests.sidecars.replication.paired_principals import (
+    JO,
+    FencedStore,
+    deleted_meanwhile,
+    following,
+    regions,
+)
 from tests.sidecars.replication.test_pair import eventually_replicating, switched
 from tests.sidecars.wire.listening_principal import until as eventually
 from tiphys.errors import CallError
@@ -65,17 +71,10 @@ async def test_every_change_of_role_is_an_event(monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_accepted_deletions_are_an_event() -> None:
-    a, b = FencedStore(), FencedStore()
-    async with regions(a, b) as (one, two):
+    b = FencedStore()
+    async with regions(FencedStore(), b) as (one, two):
         await following(one, two)
-        there = [f"project-{number}" for number in range(25)]
-        for name in there:
-            await a.create(APP_PROJECTS, project(name), namespace=ARGOCD)
-        await until(b, APP_PROJECTS, lambda found: set(there) <= set(found))
-        await one.stop()
-        for name in there[1:]:
-            await a.delete(APP_PROJECTS, name=name, namespace=ARGOCD)
-        await one.start()
+        await deleted_meanwhile(one, two)
         await eventually(lambda: bool(two.controller.role.replica.progress().held_deletions))
         await two.controller.accept_deletions("appprojects", JO)
         assert ("DeletionsAccepted", "jo accepted 24 deletions of appprojects") in await told(b)

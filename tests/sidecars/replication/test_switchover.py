@@ -29,7 +29,14 @@ from sidecars.wire.tls import channel_credentials
 from tests.sidecars import processes
 from tests.sidecars.pair_in_memory import ARGOCD, project, until
 from tests.sidecars.replication.hubs import cluster_secret
-from tests.sidecars.replication.paired_principals import JO, NAMES, FencedStore, following, regions
+from tests.sidecars.replication.paired_principals import (
+    JO,
+    NAMES,
+    FencedStore,
+    deleted_meanwhile,
+    following,
+    regions,
+)
 from tests.sidecars.replication.step_store import (
     WORD,
     StepStore,
@@ -179,17 +186,10 @@ async def test_a_switchover_is_undone_where_the_replica_does_not_have_everything
 
 
 async def test_a_switchover_that_held_deletions_would_undo_stops_nobody() -> None:
-    a, b = FencedStore(), FencedStore()
-    async with regions(a, b) as (one, two):
+    b = FencedStore()
+    async with regions(FencedStore(), b) as (one, two):
         await following(one, two)
-        there = [f"project-{number}" for number in range(25)]
-        for name in there:
-            await a.create(APP_PROJECTS, project(name), namespace=ARGOCD)
-        await until(b, APP_PROJECTS, lambda found: set(there) <= set(found))
-        await one.stop()
-        for name in there[1:]:
-            await a.delete(APP_PROJECTS, name=name, namespace=ARGOCD)
-        await one.start()
+        await deleted_meanwhile(one, two)
         await one.until("active")
         await eventually_replicating(one, two)
         source = one.controller.role.source
