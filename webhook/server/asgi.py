@@ -5,6 +5,7 @@ costs as much as judging. People and probes are served by the keeper process.
 """
 
 import asyncio
+import gc
 import re
 import ssl
 import time
@@ -133,6 +134,7 @@ class ReviewApp:
                 loaded=self._observer.certificate_loaded, refused=self._observer.certificate_refused
             )
         )
+        gc.callbacks.append(self._work_clock.collector)
 
     async def failed(self) -> None:
         assert self._reloading is not None
@@ -153,6 +155,7 @@ class ReviewApp:
     async def stop(self) -> None:
         if self._reloading is not None:
             self._reloading.cancel()
+            gc.callbacks.remove(self._work_clock.collector)
         await self._background.stop()
 
     async def __call__(self, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
@@ -191,7 +194,8 @@ class ReviewApp:
                     review = decode_prefix(whole, unread=unread) if unread else decode(whole)
                     answer = endpoint.decide(review)
                 finally:
-                    turns.worked(sent, self._work_clock.since(started), given=given)
+                    seconds = self._work_clock.since(started)
+                    turns.worked(sent, seconds, given=given, collected=self._work_clock.collected)
                 if not isinstance(answer, ReviewAnswer):
                     # Closed where its turn has not come in time.
                     with closing(answer) as asking:

@@ -168,6 +168,9 @@ class WorkClock:
     Short work has taken no more than the wall clock says. To ask for the processor's own time costs more than most
     rules, so that it is asked after long work, and before work only where it was not asked within LONG_SECONDS: long
     work may be charged so much too much, and never too little.
+
+    What Python takes of it to look for garbage is `collected`: it takes longer than most reviews, and the garbage is mostly
+    that of others.
     """
 
     def __init__(
@@ -180,10 +183,22 @@ class WorkClock:
         self._processor = processor
         self._asked = float("-inf")
         self._used = 0.0
+        self._collecting = 0.0
+        self.collected = 0.0
+        """Seconds since the last work began."""
+
+    def collector(self, phase: str, _: object) -> None:
+        """For `gc.callbacks`."""
+        now = self._processor()
+        if phase == "start":
+            self._collecting = now
+        else:
+            self.collected += now - self._collecting
 
     def begin(self) -> float:
         """The wall clock's time, for `since`."""
         now = self._wall()
+        self.collected = 0.0
         if now - self._asked > LONG_SECONDS:
             self._asked, self._used = now, self._processor()
         return now
@@ -247,8 +262,10 @@ class Turns:
             raise
         return given
 
-    def worked(self, sent: Sent, seconds: float, *, given: bool) -> None:
-        """After work that did not wait."""
+    def worked(self, sent: Sent, seconds: float, *, given: bool, collected: float = 0.0) -> None:
+        """After work that did not wait. Of the seconds so many went to others' garbage, for which nobody is held to be costly:
+        an API server's small reviews would wait in the costly lane for what strangers have left behind.
+        """
         costs = self._costs
         in_long_row = self._is_long_row(seconds)
         if sent in costs:
@@ -256,8 +273,9 @@ class Turns:
             # Nearly every review: it has no cost that anybody is held back for, and nobody waits.
             if not (given or in_long_row or self._looking):
                 return
-        if sent not in costs or seconds > self.cost(sent):
-            costs[sent] = (seconds, self._clock())
+        cost = seconds - collected
+        if sent not in costs or cost > self.cost(sent):
+            costs[sent] = (cost, self._clock())
             if len(costs) > REMEMBERED:
                 costs.popitem(last=False)
         address, _ = sent

@@ -15,11 +15,11 @@ class Bench:
         self.turns = Turns(clock=lambda: 0.0)
         self.order: list[str] = []
 
-    async def work(self, address: str, cost: float, *, size: int = 1000) -> None:
+    async def work(self, address: str, cost: float, *, size: int = 1000, collected: float = 0.0) -> None:
         sent = self.turns.sent(address, size)
         given = self.turns.must_wait(sent) and await self.turns.wait(sent)
         self.order.append(address)
-        self.turns.worked(sent, cost, given=given)
+        self.turns.worked(sent, cost, given=given, collected=collected)
 
     async def come_back(self, address: str, cost: float) -> None:
         """Again and again, until cancelled."""
@@ -116,6 +116,16 @@ async def test_the_costly_lane_rests_for_twice_as_long_as_it_has_worked(bench: B
     assert loop.time() - begin >= 3 * 2 * 0.1
 
 
+async def test_whose_small_review_met_a_look_for_garbage_does_not_count_as_costly(bench: Bench) -> None:
+    await bench.work("api-server", 0.016, collected=0.015)
+    await asyncio.sleep(0.1)
+    bench.order.clear()
+    crowd = [asyncio.create_task(bench.work(f"stranger-{number}", 0.03)) for number in range(8)]
+    await asyncio.sleep(0)
+    late = asyncio.create_task(bench.work("api-server", 0.001))
+    assert (await all_done(bench, late, *crowd)).index("api-server") == 1
+
+
 async def test_an_api_server_does_not_rest_for_its_own_costly_reviews(bench: Bench) -> None:
     """Its many small ones come from the same address, and nobody else wants the lane."""
     await bench.work("alone", 100.0)
@@ -207,11 +217,16 @@ class Machine:
         self.asked += 1
         return self.used
 
-    def measured(self, seconds: float, *, others: float = 0.0) -> float:
-        """Work of so many seconds, while other programs have the processor for some."""
+    def measured(self, seconds: float, *, others: float = 0.0, garbage: float = 0.0) -> float:
+        """Work of so many seconds, while other programs have the processor for some, and Python looks for garbage."""
         begin = self.clock.begin()
         self.wall += seconds + others
         self.used += seconds
+        if garbage:
+            self.clock.collector("start", {})
+            self.wall += garbage
+            self.used += garbage
+            self.clock.collector("stop", {})
         return self.clock.since(begin)
 
 
@@ -219,6 +234,15 @@ def test_what_other_programs_took_of_a_long_work_is_not_charged() -> None:
     machine = Machine()
     machine.measured(0.001)
     assert 0.05 <= machine.measured(0.05, others=0.2) <= 0.05 + LONG_SECONDS
+
+
+def test_what_python_takes_to_look_for_garbage_is_known_of_the_last_work_alone() -> None:
+    machine = Machine()
+    machine.measured(0.001, garbage=0.2)
+    machine.measured(0.001, garbage=0.015)
+    assert machine.clock.collected == pytest.approx(0.015)
+    machine.measured(0.001)
+    assert machine.clock.collected == 0
 
 
 def test_long_work_is_never_charged_too_little_nor_more_than_the_wall_clock_says() -> None:
