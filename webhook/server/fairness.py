@@ -262,7 +262,7 @@ class Turns:
             raise
         return given
 
-    def worked(self, sent: Sent, seconds: float, *, given: bool, collected: float = 0.0) -> None:
+    def worked(self, sent: Sent, seconds: float, *, given: bool, collected: float) -> None:
         """After work that did not wait. Of the seconds so many went to others' garbage, for which nobody is held to be costly:
         an API server's small reviews would wait in the costly lane for what strangers have left behind.
         """

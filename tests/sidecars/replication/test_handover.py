@@ -16,7 +16,14 @@ from sidecars.replication.control.observer import NOTED_REFUSALS
 from sidecars.replication.record import AUDIT_ENTRIES, REFUSAL, REFUSED_ENTRIES, HaRecord, HaRole
 from sidecars.replication.states import HaState
 from sidecars.wire.tls import channel_credentials
-from tests.sidecars.replication.paired_principals import NAMES, FencedStore, Region, following, regions
+from tests.sidecars.replication.paired_principals import (
+    NAMES,
+    FencedStore,
+    Region,
+    following,
+    regions,
+    token_of,
+)
 from tests.sidecars.replication.test_pair import eventually_replicating
 
 if TYPE_CHECKING:
@@ -43,16 +50,7 @@ async def shown(
 
 def token(giver: "Handshake", region: Region) -> HandoverToken:
     """Right in everything but what nobody outside can know."""
-    return HandoverToken(
-        nonce="n",
-        pair=giver.pair,
-        epoch=giver.epoch,
-        giver=giver.principal,
-        taker=region.controller.handshake.principal,
-        history="",
-        sequence=0,
-        digest="",
-    )
+    return replace(token_of(giver, region), history="", sequence=0, digest="")
 
 
 def refusals(region: Region) -> list[tuple[str, str, int]]:
